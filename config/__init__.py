@@ -1,0 +1,1 @@
+"""The reference project: how a host wires memory_app into Django."""

@@ -1,0 +1,97 @@
+"""What the reference project takes from environment variables.
+
+Only this package reads the environment; charactermemory and memory_app are given a mapping.
+"""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from django.utils.crypto import salted_hmac
+
+_MEMORY_KEYS = frozenset(
+    {
+        "GRAPH_STORE_MODE",
+        "OXIGRAPH_PATH",
+        "OXIGRAPH_URL",
+        "VECTOR_STORE_MODE",
+        "VECTOR_STORE_PATH",
+        "QDRANT_CONNECTION_STRING",
+        "EMBEDDING_PROVIDER",
+        "EMBEDDING_MODEL",
+        "EMBEDDING_MAX_RETRIES",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "RETRIEVAL_STATS_STORE_MODE",
+        "RETRIEVAL_STATS_PATH",
+        "WRITER_LOCK_PATH",
+        "FENCE_SECRET",
+        "SELECTIVITY_SMOOTHING_ALPHA",
+        "SELECTIVITY_GAMMA",
+    }
+)
+_FANOUT_PREFIX = "RETRIEVAL_FANOUT_"
+# GNU gettext already gives LANGUAGE a meaning in the environment (a list of locales), so it is not read.
+_LANGUAGE_VARIABLE = "MEMORY_LANGUAGE"
+
+
+def flag(environment: Mapping[str, str], name: str) -> bool:
+    """Tell whether a variable switches something on: exactly ``1`` does, unset, empty and ``0`` do not.
+
+    Raises ``ValueError`` for any other value, so that ``DEBUG=false`` is never read as yes or no by guess.
+    """
+    value = environment.get(name, "")
+    if value in ("", "0"):
+        return False
+    if value == "1":
+        return True
+    raise ValueError(f"{name} must be 0 or 1, not {value!r}")
+
+
+def memory_settings(environment: Mapping[str, str], data_dir: Path, secret_key: str) -> dict[str, str]:
+    """Return the CHARACTER_MEMORY mapping: every memory variable that is set and not empty, and for the
+    embedded stores a place under ``data_dir``. ``FENCE_SECRET`` is derived from Django's secret key
+    when it is not given, so that it stays the same for as long as that key does.
+    """
+    defaults = {
+        "OXIGRAPH_PATH": str(data_dir / "oxigraph"),
+        "VECTOR_STORE_PATH": str(data_dir / "vectors"),
+        "RETRIEVAL_STATS_PATH": str(data_dir / "retrieval-stats.sqlite3"),
+        "FENCE_SECRET": salted_hmac(
+            "character-memory.fence", "", secret=secret_key, algorithm="sha256"
+        ).hexdigest(),
+    }
+    given = {
+        name: value
+        for name, value in environment.items()
+        if value and (name in _MEMORY_KEYS or name.startswith(_FANOUT_PREFIX))
+    }
+    language = environment.get(_LANGUAGE_VARIABLE)
+    return defaults | given | ({"LANGUAGE": language} if language else {})
+
+
+def secret_key(environment: Mapping[str, str], path: Path) -> str:
+    """Return ``DJANGO_SECRET_KEY``, or the key kept in ``path``, which is made once, readable by its owner only.
+
+    Several processes starting together agree on one key: the file appears whole under its name, and the
+    first one wins.
+    """
+    given = environment.get("DJANGO_SECRET_KEY")
+    if given:
+        return given
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(48))
+            file.flush()
+            os.fsync(descriptor)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(draft)
+    return path.read_text(encoding="ascii").strip()

@@ -1,0 +1,1 @@
+"""Schema history of memory_app."""
