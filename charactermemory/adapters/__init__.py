@@ -1,0 +1,1 @@
+"""Implementations of the ports; third-party stores and SDKs live only here."""

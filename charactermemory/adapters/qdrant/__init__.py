@@ -1,0 +1,1 @@
+"""The vector index on Qdrant: embedded (Edge) and as a service."""
