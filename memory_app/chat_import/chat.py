@@ -1,4 +1,4 @@
-"""What every reader of a chat file gives and refuses: sessions, turns, the one error, and the checks of text."""
+"""What every reader of a chat file gives and refuses: sessions, turns, one error, the checks of text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from charactermemory.errors import CharacterMemoryError
 
 MAX_TEXT = 50_000
-"""Longest text or summary in characters: the memory's own limit, checked here because here the line is known."""
+"""Longest text or summary in characters: the memory's own limit, checked where the line is known."""
 MAX_NAME = 1_000
 """Longest speaker name in characters (as above)."""
 MAX_KEY = 1_024
@@ -22,8 +22,8 @@ MAX_KEY = 1_024
 class ChatFormatError(CharacterMemoryError):
     """A chat file does not say what its format demands.
 
-    `problem` says what is wrong and what to do; `line` is the 1-based line at fault and `field` the key (jsonl)
-    or the JSON Pointer (LoCoMo) at fault, where there is one.
+    `problem` says what is wrong and what to do; `line` is the 1-based line at fault and `field` the key
+    (jsonl) or the JSON Pointer (LoCoMo) at fault, where there is one.
     """
 
     code: ClassVar[str] = "chat_format"

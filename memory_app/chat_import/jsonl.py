@@ -34,12 +34,12 @@ def read_jsonl(path: str | Path) -> tuple[ChatSession, ...]:
 
     Lines are grouped by `session`, sessions in the order of their first lines, so that conversations may
     interleave and a line appended later may continue an old session. A session's time is that of its first
-    line. A turn's key is its `id`, else its 0-based position in its session. A summary may stand on any line of
-    its session; where several lines have one they must agree. `time` is RFC 3339 with an offset, which is kept
-    (digits beyond microseconds are cut). An optional key may be null. Empty lines are passed over; all other
-    content is kept verbatim.
+    line. A turn's key is its `id`, else its 0-based position in its session. A summary may stand on any
+    line of its session; where several lines have one they must agree. `time` is RFC 3339 with an offset,
+    which is kept (digits beyond microseconds are cut). An optional key may be null. Empty lines are passed
+    over; all other content is kept verbatim.
 
-    Raises `ChatFormatError` for the first line that breaks these rules, `OSError` for a file that cannot be read.
+    Raises `ChatFormatError` for the first line that breaks these rules, `OSError` for an unreadable file.
     """
     sessions: dict[str, _OpenSession] = {}
     with Path(path).open("rb") as file:

@@ -21,7 +21,8 @@ from memory_app.chat_import.chat import (
 )
 
 _TIME = re.compile(
-    r"(?P<hour>\d{1,2}):(?P<minute>\d{2}) (?P<half>am|pm) on (?P<day>\d{1,2}) (?P<month>[a-z]+), (?P<year>\d{4})",
+    r"(?P<hour>\d{1,2}):(?P<minute>\d{2}) (?P<half>am|pm)"
+    r" on (?P<day>\d{1,2}) (?P<month>[a-z]+), (?P<year>\d{4})",
     re.ASCII | re.IGNORECASE,
 )
 # Spelled out because strptime would read the month names of whatever locale the process runs under.
@@ -31,16 +32,17 @@ _MONTHS = "january february march april may june july august september october n
 def read_locomo(path: str | Path, conversation: str | None = None) -> tuple[ChatSession, ...]:
     """Read one conversation of a file in LoCoMo's format (a list of samples, or one sample).
 
-    `conversation` is a `sample_id`; it may be left out where the file holds one sample. Of a sample only its id
-    and its conversation are looked at: the data set's questions, summaries, events and observations never are.
-    A turn's text is its `text`, followed by ` [caption]` where it shares a picture that has a caption; its key is
-    its `dia_id`. Times are read as UTC and belong to sessions; sessions without turns are left out. A session's
-    key is `<sample_id>/session_<n>`, so that several conversations may go into one memory.
+    `conversation` is a `sample_id`; it may be left out where the file holds one sample. Of a sample only
+    its id and its conversation are looked at: the data set's questions, summaries, events and observations
+    never are. A turn's text is its `text`, followed by ` [caption]` where it shares a picture that has a
+    caption; its key is its `dia_id`. Times are read as UTC and belong to sessions; sessions without turns
+    are left out. A session's key is `<sample_id>/session_<n>`, so that several conversations may go into
+    one memory.
 
     Raises `ChatFormatError` at the first fault found, `OSError` for a file that cannot be read.
     """
     sample_id, at, source = _choose(_load(path), conversation)
-    numbers = sorted(int(key[8:]) for key in source if re.fullmatch(r"session_[1-9]\d*", key, re.ASCII))
+    numbers = sorted(int(key[8:]) for key in source if re.fullmatch(r"session_(0|[1-9]\d*)", key, re.ASCII))
     place_of: dict[str, str] = {}
     sessions = []
     for number in numbers:
@@ -93,8 +95,7 @@ def _turn(row: Any, at: str, place_of: dict[str, str]) -> ChatTurn:
     turn = _expect(row, dict, at)
     key = _text(turn, "dia_id", at, MAX_KEY)
     if key in place_of:
-        problem = f"{key!r} is already the dia_id of {place_of[key]}; every turn needs its own"
-        raise ChatFormatError(field=f"{at}/dia_id", problem=problem)
+        raise ChatFormatError(field=f"{at}/dia_id", problem=f"{key!r} is already that of {place_of[key]}")
     place_of[key] = at
     speaker = _text(turn, "speaker", at, MAX_NAME)
     caption = f" [{_text(turn, 'blip_caption', at, MAX_TEXT)}]" if turn.get("blip_caption") else ""
@@ -105,7 +106,7 @@ def _turn(row: Any, at: str, place_of: dict[str, str]) -> ChatTurn:
 
 
 def _time(value: Any, at: str) -> datetime:
-    written = str(_expect(value, str, at))
+    written: str = _expect(value, str, at)
     advice = "write it as in 1:56 pm on 8 May, 2023"
     parts = _TIME.fullmatch(written.strip())
     if parts is None or parts["month"].lower() not in _MONTHS or not 1 <= int(parts["hour"]) <= 12:
@@ -119,10 +120,10 @@ def _time(value: Any, at: str) -> datetime:
 
 
 def _text(source: Mapping[str, Any], key: str, at: str, limit: int) -> str:
-    value = _expect(source.get(key), str, f"{at}/{key}")
+    value: str = _expect(source.get(key), str, f"{at}/{key}")
     if problem := text_problem(value, limit):
         raise ChatFormatError(field=f"{at}/{key}", problem=problem)
-    return str(value)
+    return value
 
 
 def _expect(value: Any, kind: type, at: str) -> Any:
