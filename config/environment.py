@@ -73,7 +73,7 @@ def memory_settings(environment: Mapping[str, str], data_dir: Path, secret_key: 
 
 
 def secret_key(environment: Mapping[str, str], path: Path) -> str:
-    """Return ``DJANGO_SECRET_KEY``, or the key kept in ``path``, which is made once, readable by its owner only.
+    """Return ``DJANGO_SECRET_KEY``, or the key kept in ``path``: made once, readable by its owner only.
 
     Several processes starting together agree on one key: the file appears whole under its name, and the
     first one wins.

@@ -122,7 +122,8 @@ class SpecReport:
         for chapter in self.chapters:
             owed = [case for case in chapter.cases if case.issue in self.enabled]
             tested = sum(1 for case in owed if self.tests.get(case.name))
-            yield f"{chapter.key}: {tested} of {len(owed)} enabled cases have a test, {len(chapter.cases)} in all"
+            count = len(chapter.cases)
+            yield f"{chapter.key}: {tested} of {len(owed)} enabled cases have a test, {count} in all"
         for case in self.missing():
             yield f"without a test: {case.name}"
         for marker in self.unknown:
