@@ -1,0 +1,1 @@
+"""What a memory is made of: objects, scenes, beliefs, links, and the rules they obey. No I/O."""

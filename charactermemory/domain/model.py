@@ -1,0 +1,130 @@
+"""The base of every public data type and the scalar types they share.
+
+Shape is refused at construction (wrong types, unknown fields, naive times, NaN, NUL, lone surrogates,
+over-long text); meaning is judged later, by plan validation and commit (decisions R1).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
+
+from charactermemory.errors import InvalidInput
+
+TEXT_LIMIT = 50_000
+"""Characters of a memory text (decisions R1)."""
+NAME_LIMIT = 1_000
+"""Characters of names, titles, descriptions and setting words (decisions R1)."""
+KEY_LIMIT = 1_024
+"""Characters of keys, raw refs and canonical keys (decisions R1)."""
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def storable(value: str) -> str:
+    """Return `value`, refusing what no store keeps unchanged.
+
+    Raises:
+        ValueError: NUL or a lone surrogate, naming its position.
+    """
+    found = _UNSTORABLE.search(value)
+    if found:
+        what = "NUL" if found.group() == "\x00" else "a lone surrogate"
+        raise ValueError(f"{what} at character {found.start()} cannot be stored")
+    return value
+
+
+def to_utc(value: datetime) -> datetime:
+    """Return the same instant in UTC."""
+    return value.astimezone(UTC)
+
+
+def utc_text(value: datetime) -> str:
+    """Write an instant as RFC 3339 in UTC with exactly six fraction digits and `Z`."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Text = Annotated[str, Field(max_length=TEXT_LIMIT), AfterValidator(storable)]
+Name = Annotated[str, Field(max_length=NAME_LIMIT), AfterValidator(storable)]
+Key = Annotated[str, Field(max_length=KEY_LIMIT), AfterValidator(storable)]
+Instant = Annotated[AwareDatetime, AfterValidator(to_utc), PlainSerializer(utc_text, when_used="json")]
+"""An aware datetime, kept in UTC with microseconds."""
+Score = Annotated[float, Field(allow_inf_nan=False)]
+"""A finite number; its range 0.0..1.0 is judged with the object that carries it."""
+Listed = BeforeValidator(_tuple)
+"""Marks a tuple field that also accepts a list."""
+
+
+class Model(BaseModel):
+    """A frozen value with strict scalars and no unknown fields."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        ser_json_inf_nan="constants",
+        validate_default=False,
+    )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read the wire form.
+
+        Raises:
+            InvalidInput: with a JSON pointer for every problem.
+        """
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise invalid_input(error) from None
+
+    def to_json(self) -> str:
+        """Write the wire form; `from_json` reads it back equal."""
+        return self.model_dump_json()
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with `changes`, validated like any construction."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**(values | changes))
+
+
+def invalid_input(error: ValidationError, at: str = "") -> InvalidInput:
+    """Turn pydantic's error into ours, with JSON pointers below `at`."""
+    problems = []
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in item["loc"])
+        problems.append((at + pointer, item["msg"]))
+    return InvalidInput(tuple(problems))
+
+
+def canonical_json(value: Any) -> str:
+    """Write `value` with sorted keys, no spaces and unescaped UTF-8, absent (None) fields left out."""
+    return json.dumps(_pruned(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _pruned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _pruned(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_pruned(item) for item in value]
+    if isinstance(value, float):
+        return value + 0.0
+    return value

@@ -1,0 +1,113 @@
+"""Identity of memory objects: ids, object types, typed references, deterministic derivation.
+
+Identity is the pair (object type, id); the same UUID may name objects of different types
+(memory-core §1.1). Derived ids are UUIDv5 over length-framed parts (memory-core §1.2), so that
+every replay of one plan or correction names the same objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from typing import Annotated
+from uuid import UUID, uuid4
+
+from pydantic import BaseModel, ConfigDict, Field
+
+type_ranks: dict[str, int] = {}
+
+MemoryId = UUID
+"""Any UUID but the nil one; ordering is that of its 16 bytes."""
+
+NIL_ID = UUID(int=0)
+
+DERIVATION_NAMESPACE = UUID("5f18dc72-f839-58f8-8ff3-c841298cc789")
+"""Namespace of every derived id; fixed for ever (memory-core §1.2)."""
+
+
+class ObjectType(StrEnum):
+    """The six kinds of memory object; declaration order is the stable rank 0..5."""
+
+    EPISODE = "episode"
+    OBSERVATION = "observation"
+    ENTITY = "entity"
+    MEMORY_THREAD = "memory_thread"
+    DERIVED_MEMORY = "derived_memory"
+    MEMORY_LINK = "memory_link"
+
+    @property
+    def rank(self) -> int:
+        """Stable rank used in every ordering."""
+        return type_ranks[self.value]
+
+
+type_ranks.update({member.value: rank for rank, member in enumerate(ObjectType)})
+
+
+class MemoryObjectRef(BaseModel):
+    """A typed reference to one object; sorts by (id, type rank)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    object_type: ObjectType
+    id: Annotated[UUID, Field(description="Id of the object")]
+
+    @classmethod
+    def of(cls, object_type: ObjectType, id: UUID) -> MemoryObjectRef:  # noqa: A002
+        """Shorthand for the keyword constructor."""
+        return cls(object_type=object_type, id=id)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Stable order key: (id as number, type rank)."""
+        return (self.id.int, self.object_type.rank)
+
+    def __lt__(self, other: MemoryObjectRef) -> bool:
+        return self.order < other.order
+
+    def __str__(self) -> str:
+        return f"{self.object_type.value} {self.id}"
+
+
+def new_id() -> UUID:
+    """Return a random version 4 id."""
+    return uuid4()
+
+
+def derive_id(*parts: str | UUID) -> UUID:
+    """Derive the UUIDv5 of `parts`, each framed by its 8-byte big-endian length.
+
+    UUID parts contribute their 16 raw bytes, texts their UTF-8 bytes; the framing keeps
+    ("ab", "c") and ("a", "bc") apart (memory-core §1.2).
+    """
+    framed = bytearray()
+    for part in parts:
+        raw = part.bytes if isinstance(part, UUID) else part.encode()
+        framed += len(raw).to_bytes(8, "big") + raw
+    digest = hashlib.sha1(DERIVATION_NAMESPACE.bytes + bytes(framed), usedforsecurity=False).digest()
+    return UUID(bytes=digest[:16], version=5)
+
+
+def plan_candidate_id(seed: str, label: str) -> UUID:
+    """Id of a plan candidate that brought none, e.g. label `observation:0`."""
+    return derive_id("character_memory.remember_plan", seed, label)
+
+
+def supersedes_link_id(successor: UUID, predecessor: UUID) -> UUID:
+    """Id of the derived Supersedes link from `successor` to `predecessor`."""
+    return derive_id("character_memory.lifecycle.supersedes_link", successor, predecessor)
+
+
+def about_link_id(memory: UUID, notion: UUID) -> UUID:
+    """Id of the derived About link from a derived memory to one of its notions."""
+    return derive_id("character_memory.belief.about_link", memory, notion)
+
+
+def correction_seed(identity_json: str) -> UUID:
+    """Seed of a correction, from the canonical JSON of its identity view (memory-core §9.4)."""
+    return derive_id("character_memory.lifecycle.correction", identity_json)
+
+
+def replacement_id(seed: UUID, index: int) -> UUID:
+    """Id of the `index`-th replacement of a correction whose draft brought none."""
+    return derive_id("character_memory.lifecycle.replacement_memory", seed, f"replacement:{index}")

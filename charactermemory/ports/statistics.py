@@ -1,0 +1,144 @@
+"""The statistics port: derived counters, edges and object states that steer recall (DESIGN R11).
+
+Rebuildable from the graph at any time and never the judge of inclusion. The store keeps its own place in
+the commit log (`Cursor`), written in the same transaction as the rows it speaks of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from charactermemory.domain.kinds import RelationType
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.vectors import Cursor
+
+CountScope = Literal["total", "active", "current"]
+"""Which edges count: all, those of active objects, or those of current ones (recall.md §12.6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectState:
+    """One episode, observation, derived memory or thread as recall needs it.
+
+    Attributes:
+        ref: the object.
+        suppressed: its effective retention.
+        current: active and not superseded.
+        salience: its salience score.
+        memory_time: when it happened (UTC).
+        month_day: local month and day as `MM-DD`, at the scene's offset where there is one.
+    """
+
+    ref: MemoryObjectRef
+    suppressed: bool
+    current: bool
+    salience: float
+    memory_time: datetime
+    month_day: str
+
+
+@dataclass(frozen=True, slots=True)
+class HubEdge:
+    """One object at a hub (a notion, thread or episode). A triple counts once, whatever asserts it."""
+
+    hub: MemoryObjectRef
+    relation: RelationType
+    object: MemoryObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What some stored objects contribute: their states, and edges from their fields and links.
+
+    Every object of an edge that has a retention has its state here too.
+    """
+
+    states: tuple[ObjectState, ...]
+    edges: tuple[HubEdge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many distinct edges there are, by scope; total >= active >= current >= 0."""
+
+    total: int
+    active: int
+    current: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`lagging`: commits wait, counters are used. `unhealthy`: not to be trusted until rebuilt."""
+
+    state: Literal["healthy", "lagging", "unhealthy"]
+    cause: str | None = None
+
+
+class StatisticsStore(Protocol):
+    """One collection's statistics. Thread-safe. Everything raises `RetrievalStatsStoreError`."""
+
+    def apply(self, projection: Projection, token: int) -> None:
+        """Record a projection, in one transaction; repeating it changes nothing.
+
+        A state only restricts: suppressed stays suppressed, superseded stays superseded. Sets `high` to at
+        least `token`, and `applied` to `token` if it stood at `token - 1`.
+        """
+        ...
+
+    def advance(self, applied: int) -> None:
+        """Record that every commit up to `applied` is reflected; never lowers."""
+        ...
+
+    def cursor(self) -> Cursor:
+        """Return the store's place in the commit log."""
+        ...
+
+    def counts(
+        self, hubs: Collection[MemoryObjectRef], relation: RelationType, object_type: ObjectType
+    ) -> dict[MemoryObjectRef, Count]:
+        """Return each hub's count; an unknown hub has no key."""
+        ...
+
+    def global_count(self, relation: RelationType, object_type: ObjectType) -> Count | None:
+        """Return the count over all hubs; None when there is none."""
+        ...
+
+    def best(
+        self, hub: MemoryObjectRef, relation: RelationType, object_type: ObjectType, scope: CountScope, limit: int
+    ) -> list[MemoryObjectRef]:
+        """Return the hub's best objects in scope: salience, then memory time, both descending, then id."""
+        ...
+
+    def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:
+        """Return the recorded states among `refs`."""
+        ...
+
+    def scan(self, after: MemoryObjectRef | None, limit: int) -> list[ObjectState]:
+        """Page through all states in ref order, starting behind `after`."""
+        ...
+
+    def edges_of(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, frozenset[HubEdge]]:
+        """Return the recorded edges of each object among `refs`."""
+        ...
+
+    def health(self, head: int) -> Health:
+        """Return the store's health, given the graph's last commit number."""
+        ...
+
+    def mark_unhealthy(self, cause: str) -> None:
+        """Record why the store is not to be trusted; kept until `rebuild`."""
+        ...
+
+    def rebuild(self, projections: Iterable[Projection], applied: int) -> None:
+        """Replace everything by `projections`, set the cursor to `applied`, and become healthy.
+
+        The old rows serve until the new ones are complete.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release; a second call does nothing."""
+        ...
