@@ -34,7 +34,7 @@ class Chapter:
     cases: tuple[Case, ...]
 
 
-def load_chapters(folder: Path = SPEC_DIR) -> tuple[Chapter, ...]:
+def load_chapters(folder: Path) -> tuple[Chapter, ...]:
     """Read every chapter in ``folder``. Raises ``KeyError`` or ``ValueError`` for a malformed table."""
     return tuple(_load_chapter(path) for path in sorted(folder.glob("*.toml")))
 
@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(SpecReport(config, load_chapters()), "spec-report-state")
+    config.pluginmanager.register(SpecReport(config, load_chapters(SPEC_DIR)), "spec-report-state")
 
 
 class SpecReport:
