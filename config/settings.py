@@ -1,4 +1,4 @@
-"""Settings of the reference project, taken from environment variables; docs/settings.md explains them.
+"""Settings of the reference project, taken from environment variables.
 
 Without any variable it is the quickstart: SQLite, embedded stores under ``./data``, debugging off.
 """
