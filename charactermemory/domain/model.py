@@ -97,8 +97,8 @@ class Model(BaseModel):
             raise invalid_input(error) from None
 
     def to_json(self) -> str:
-        """Write the wire form; `from_json` reads it back equal."""
-        return self.model_dump_json()
+        """Write the wire form, None left out; `from_json` reads it back equal."""
+        return self.model_dump_json(exclude_none=True)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with `changes`, validated like any construction."""

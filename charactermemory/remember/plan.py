@@ -1,0 +1,312 @@
+"""The write plan: candidates with their provenance, and what validation says of each (memory-core §4.5, §6).
+
+Plans are values: callers keep them as JSON and replay them exactly. Candidates are no memory until a
+commit of the plan succeeded.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import Field
+
+from charactermemory.domain.kinds import RelationType
+from charactermemory.domain.lifecycle import References
+from charactermemory.domain.model import Listed, Model
+from charactermemory.domain.objects import IdSet
+from charactermemory.domain.provenance import CandidateProvenance, ExternalSourceReference
+from charactermemory.domain.repair import RepairMarkers
+from charactermemory.ids import MemoryObjectRef
+from charactermemory.remember.drafts import (
+    DerivedMemoryDraft,
+    EntityDraft,
+    EpisodeDraft,
+    MemoryLinkDraft,
+    MemoryThreadDraft,
+    ObservationDraft,
+)
+
+D = TypeVar("D")
+
+PLAN_BYTES = 16 * 1024 * 1024
+"""Greatest size of a plan's JSON (decisions R1)."""
+
+
+class Planned(Model, Generic[D]):
+    """A draft and where it comes from."""
+
+    draft: D
+    provenance: CandidateProvenance
+
+
+class EpisodeCandidate(Model):
+    """An episode to store."""
+
+    candidate_type: Literal["episode"] = "episode"
+    candidate: Planned[EpisodeDraft]
+
+
+class ObservationCandidate(Model):
+    """An observation to store."""
+
+    candidate_type: Literal["observation"] = "observation"
+    candidate: Planned[ObservationDraft]
+
+
+class EntityCandidate(Model):
+    """A notion to store."""
+
+    candidate_type: Literal["entity"] = "entity"
+    candidate: Planned[EntityDraft]
+
+
+class MemoryThreadCandidate(Model):
+    """A thread to store."""
+
+    candidate_type: Literal["memory_thread"] = "memory_thread"
+    candidate: Planned[MemoryThreadDraft]
+
+
+class DerivedMemoryCandidate(Model):
+    """A derived memory to store."""
+
+    candidate_type: Literal["derived_memory"] = "derived_memory"
+    candidate: Planned[DerivedMemoryDraft]
+
+
+class MemoryLinkCandidate(Model):
+    """A link to store."""
+
+    candidate_type: Literal["memory_link"] = "memory_link"
+    candidate: Planned[MemoryLinkDraft]
+
+
+class VectorIndexRequest(Model):
+    """Shows that an object will be indexed; indexing itself does not depend on it."""
+
+    target: MemoryObjectRef
+    provenance: CandidateProvenance
+
+
+class VectorIndexCandidate(Model):
+    """An index write that will happen."""
+
+    candidate_type: Literal["vector_index"] = "vector_index"
+    candidate: VectorIndexRequest
+
+
+class StatsUpdateRequest(Model):
+    """Shows that statistics will be updated; the update itself does not depend on it."""
+
+    subject: MemoryObjectRef
+    relation: RelationType | None = None
+    object: MemoryObjectRef | None = None
+    provenance: CandidateProvenance
+
+
+class StatsUpdateCandidate(Model):
+    """A statistics write that will happen."""
+
+    candidate_type: Literal["stats_update"] = "stats_update"
+    candidate: StatsUpdateRequest
+
+
+ObjectCandidate = (
+    EpisodeCandidate
+    | ObservationCandidate
+    | EntityCandidate
+    | MemoryThreadCandidate
+    | DerivedMemoryCandidate
+    | MemoryLinkCandidate
+)
+"""The candidates that become stored objects."""
+
+MemoryCandidate = Annotated[
+    ObjectCandidate | VectorIndexCandidate | StatsUpdateCandidate, Field(discriminator="candidate_type")
+]
+
+
+class CandidateValidationStatus(StrEnum):
+    """Invalid if and only if there are errors."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+
+
+IssueKind = Literal[
+    "missing_candidate_id",
+    "missing_candidate_schema_version",
+    "missing_timestamp",
+    "missing_observation_position",
+    "missing_scene",
+    "duplicate_candidate_id",
+    "duplicate_position",
+    "empty_episode_summary",
+    "invalid_scene_time_offset",
+    "missing_episode_reference",
+    "missing_derived_source",
+    "invalid_belief",
+    "invalid_score",
+    "unsupported_memory_link_endpoint",
+    "self_link",
+    "missing_object_schema_version",
+    "authored_supersedes_link",
+    "authored_belief_about_link",
+    "invalid_provenance",
+    "invalid_source_span",
+    "incomplete_stats_relation_object_pair",
+    "unknown_object_ref",
+    "reference_not_in_plan",
+    "duplicate_observation_echo",
+]
+
+ReferenceRole = Literal[
+    "observation_episode",
+    "observation_speaker",
+    "scene_participant",
+    "derived_thread",
+    "derived_source_episode",
+    "belief_subject",
+    "derived_source_observation",
+    "superseded_memory",
+    "memory_link_from",
+    "memory_link_to",
+    "vector_index_target",
+    "stats_update_subject",
+    "stats_update_object",
+]
+
+
+class CandidateValidationIssue(Model):
+    """One thing wrong (or, as a warning, odd) with a candidate; the fields that its kind has are set."""
+
+    kind: IssueKind
+    field: str | None = None
+    reason: str | None = None
+    actual: str | None = None
+    role: ReferenceRole | None = None
+    referenced: MemoryObjectRef | None = None
+    echo_surface: Literal["text", "derived_text"] | None = None
+    matching_episode_ids: IdSet = ()
+
+    @property
+    def message(self) -> str:
+        """One line made from the fields."""
+        parts = [self.kind]
+        if self.role:
+            parts.append(self.role)
+        if self.referenced:
+            parts.append(str(self.referenced))
+        parts += [part for part in (self.field, self.reason, self.actual) if part]
+        if self.matching_episode_ids:
+            parts.append("repeats the summary of " + ", ".join(map(str, self.matching_episode_ids)))
+        return " ".join(parts)
+
+
+Issues = Annotated[tuple[CandidateValidationIssue, ...], Listed, Field(strict=False)]
+
+
+class CandidateValidation(Model):
+    """The verdict on one candidate; rows stand in plan order."""
+
+    candidate_index: int
+    candidate_kind: str
+    status: CandidateValidationStatus
+    errors: Issues = ()
+    warnings: Issues = ()
+
+
+Validations = Annotated[tuple[CandidateValidation, ...], Listed, Field(strict=False)]
+
+
+class DiagnosticCode(StrEnum):
+    """What a diagnostic message is about."""
+
+    WRITE_PLAN_VALIDATION_WARNING = "write_plan_validation_warning"
+    VECTOR_INDEXING_FAILED = "vector_indexing_failed"
+    STATS_UPDATE_FAILED = "stats_update_failed"
+    PREPARED = "prepared"
+
+
+class DiagnosticMessage(Model):
+    """One line for people; nothing reads it."""
+
+    code: DiagnosticCode
+    severity: Literal["info", "warning", "error"] = "warning"
+    text: str
+
+
+class RememberDiagnostics(Model):
+    """Warnings of validation, messages for people, and what needs repair."""
+
+    validations: Validations = ()
+    messages: Annotated[tuple[DiagnosticMessage, ...], Listed, Field(strict=False)] = ()
+    repair_needed: RepairMarkers = ()
+
+
+def warning_messages(rows: tuple[CandidateValidation, ...]) -> tuple[DiagnosticMessage, ...]:
+    """Make one message for each warning of `rows`."""
+    return tuple(
+        DiagnosticMessage(code=DiagnosticCode.WRITE_PLAN_VALIDATION_WARNING, text=issue.message)
+        for row in rows
+        for issue in row.warnings
+    )
+
+
+class RememberWritePlan(Model):
+    """Everything one commit is to store; inspectable, kept as JSON, replayed exactly."""
+
+    source_input_ref: ExternalSourceReference | None = None
+    candidates: Annotated[tuple[MemoryCandidate, ...], Listed, Field(strict=False)] = ()
+    validations: Validations = ()
+    diagnostics: RememberDiagnostics = RememberDiagnostics()
+
+    @classmethod
+    def new(cls) -> RememberWritePlan:
+        """An empty plan."""
+        return cls()
+
+    def with_candidates(self, *candidates: MemoryCandidate) -> RememberWritePlan:
+        """Return a copy with `candidates` appended."""
+        return self.replace(candidates=(*self.candidates, *candidates))
+
+    @property
+    def object_candidates(self) -> tuple[tuple[int, ObjectCandidate], ...]:
+        """The candidates that become stored objects, with their places in the plan."""
+        return tuple(
+            (index, item)
+            for index, item in enumerate(self.candidates)
+            if not isinstance(item, VectorIndexCandidate | StatsUpdateCandidate)
+        )
+
+    @property
+    def refs(self) -> References:
+        """The typed references of all object candidates that have an id."""
+        return tuple(
+            ref for _, item in self.object_candidates if (ref := item.candidate.draft.ref) is not None
+        )
+
+
+def candidate(draft: object, provenance: CandidateProvenance) -> ObjectCandidate:
+    """Wrap a draft as the candidate of its kind."""
+    match draft:
+        case EpisodeDraft():
+            return EpisodeCandidate(candidate=Planned[EpisodeDraft](draft=draft, provenance=provenance))
+        case ObservationDraft():
+            return ObservationCandidate(
+                candidate=Planned[ObservationDraft](draft=draft, provenance=provenance)
+            )
+        case EntityDraft():
+            return EntityCandidate(candidate=Planned[EntityDraft](draft=draft, provenance=provenance))
+        case MemoryThreadDraft():
+            return MemoryThreadCandidate(
+                candidate=Planned[MemoryThreadDraft](draft=draft, provenance=provenance)
+            )
+        case DerivedMemoryDraft():
+            return DerivedMemoryCandidate(
+                candidate=Planned[DerivedMemoryDraft](draft=draft, provenance=provenance)
+            )
+        case MemoryLinkDraft():
+            return MemoryLinkCandidate(candidate=Planned[MemoryLinkDraft](draft=draft, provenance=provenance))
+    raise TypeError(f"not a draft: {type(draft).__name__}")
