@@ -1,0 +1,94 @@
+"""Calls into a pyoxigraph store, shared by the embedded and the in-memory connection."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, RdfFormat, Store, Triple
+
+from charactermemory.adapters.oxigraph.connection import Pattern, Row, as_nquads
+from charactermemory.errors import DatabaseError
+
+Result = TypeVar("Result")
+
+
+class Engine:
+    """An open pyoxigraph store in a box.
+
+    No frame but the box's own ever holds the store or an iterator of it: a traceback that somebody keeps
+    would keep the engine's files locked after `close`.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._store: Store | None = Store(path)
+
+    @property
+    def store(self) -> Store:
+        """The store; use it without binding it to a name.
+
+        Raises:
+            DatabaseError: the engine was closed.
+        """
+        if self._store is None:
+            raise DatabaseError(detail="the engine was closed during the call")
+        return self._store
+
+    def query(self, text: str) -> list[Row]:
+        """See `Connection.query`."""
+        return _reading(lambda: _rows(self.store.query(text)))
+
+    def ask(self, text: str) -> bool:
+        """See `Connection.ask`."""
+        return _reading(lambda: _truth(self.store.query(text)))
+
+    def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
+        """See `Connection.match`; an iterator per pattern, cut off at its limit."""
+        return _reading(lambda: [self._match(graph, pattern) for pattern in patterns])
+
+    def _match(self, graph: NamedNode, pattern: Pattern) -> list[Triple]:
+        quads = islice(
+            self.store.quads_for_pattern(pattern.subject, pattern.predicate, pattern.object, graph),
+            pattern.limit,
+        )
+        try:
+            return [quad.triple for quad in quads]
+        finally:
+            del quads
+
+    def dump(self, graph: NamedNode) -> Iterator[bytes]:
+        """See `Connection.dump`; spooled to an unnamed file, so that a slow reader does not hold the engine."""
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - the generator below closes it
+        _reading(lambda: self.store.dump(spool, RdfFormat.N_TRIPLES, from_graph=graph))
+        spool.seek(0)
+
+        def lines() -> Iterator[bytes]:
+            with spool:
+                yield from as_nquads(spool, graph)
+
+        return lines()
+
+    def close(self) -> None:
+        """Close the engine's files."""
+        self._store = None
+
+
+def _reading(call: Callable[[], Result]) -> Result:
+    try:
+        return call()
+    except (OSError, SyntaxError, ValueError, RuntimeError) as error:
+        raise DatabaseError(detail=f"reading failed: {error}") from error
+
+
+def _rows(result: object) -> list[Row]:
+    if not isinstance(result, QuerySolutions):
+        raise DatabaseError(detail="a SELECT query was expected")
+    return list(map(tuple, result))
+
+
+def _truth(result: object) -> bool:
+    if not isinstance(result, QueryBoolean):
+        raise DatabaseError(detail="an ASK query was expected")
+    return bool(result)

@@ -1,0 +1,64 @@
+"""The in-memory connection: for tests and trials; everything is gone with the process.
+
+It serialises updates, so it hides the races of the persistent engine and is no evidence about them
+(consistency.md R4).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from pyoxigraph import NamedNode, Triple
+
+from charactermemory.adapters.oxigraph.connection import STORE_NAME, Pattern, Row
+from charactermemory.adapters.oxigraph.engine import Engine
+from charactermemory.errors import DatabaseError, StoreClosedError, StoreForkedError
+
+
+class InMemoryConnection:
+    """A `Connection` to a new, empty store of this process."""
+
+    def __init__(self) -> None:
+        self._engine = Engine(None)
+        self._pid = os.getpid()
+        self._closed = False
+
+    def _use(self) -> Engine:
+        if os.getpid() != self._pid:
+            raise StoreForkedError(store=STORE_NAME, owner_pid=self._pid)
+        if self._closed:
+            raise StoreClosedError(store=STORE_NAME)
+        return self._engine
+
+    def query(self, text: str) -> list[Row]:
+        """See `Connection`."""
+        return self._use().query(text)
+
+    def ask(self, text: str) -> bool:
+        """See `Connection`."""
+        return self._use().ask(text)
+
+    def update(self, text: str) -> None:
+        """See `Connection`; an in-memory update fails whole and at once, its outcome is always known."""
+        engine = self._use()
+        try:
+            engine.store.update(text)
+        except (OSError, SyntaxError, ValueError, RuntimeError) as error:
+            raise DatabaseError(detail=f"the update failed: {error}") from error
+
+    def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
+        """See `Connection`."""
+        return self._use().match(graph, patterns)
+
+    def dump(self, graph: NamedNode) -> Iterator[bytes]:
+        """See `Connection`."""
+        return self._use().dump(graph)
+
+    def sync(self) -> None:
+        """See `Connection`; there is nothing to sync."""
+        self._use()
+
+    def close(self) -> None:
+        """See `Connection`."""
+        self._closed = True
