@@ -73,7 +73,7 @@ class Connection(Protocol):
         ...
 
     def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
-        """Return one list of triples per pattern, in their order, at most `limit` each, all in one round trip.
+        """Return one list of triples per pattern, in their order, at most `limit` each, in one round trip.
 
         Which triples are returned when there are more than `limit` is the store's choice. Embedded, each
         pattern is a snapshot of its own; over HTTP all of them are one.
@@ -81,7 +81,7 @@ class Connection(Protocol):
         ...
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
-        """Yield every triple of `graph` as an N-Quads line with its line feed, unsorted, from one snapshot."""
+        """Yield every triple of `graph` as an N-Quads line with its line feed, unsorted, one snapshot."""
         ...
 
     def sync(self) -> None:

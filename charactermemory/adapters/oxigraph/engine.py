@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import TypeVar
 
 from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, RdfFormat, Store, Triple
@@ -18,7 +19,7 @@ Result = TypeVar("Result")
 class Engine:
     """An open pyoxigraph store in a box.
 
-    No frame but the box's own ever holds the store or an iterator of it: a traceback that somebody keeps
+    No Python frame ever binds the store, or an iterator of it, to a name: a traceback that somebody keeps
     would keep the engine's files locked after `close`.
     """
 
@@ -49,17 +50,18 @@ class Engine:
         return _reading(lambda: [self._match(graph, pattern) for pattern in patterns])
 
     def _match(self, graph: NamedNode, pattern: Pattern) -> list[Triple]:
-        quads = islice(
-            self.store.quads_for_pattern(pattern.subject, pattern.predicate, pattern.object, graph),
-            pattern.limit,
+        return list(
+            map(
+                attrgetter("triple"),
+                islice(
+                    self.store.quads_for_pattern(pattern.subject, pattern.predicate, pattern.object, graph),
+                    pattern.limit,
+                ),
+            )
         )
-        try:
-            return [quad.triple for quad in quads]
-        finally:
-            del quads
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
-        """See `Connection.dump`; spooled to an unnamed file, so that a slow reader does not hold the engine."""
+        """See `Connection.dump`; spooled to an unnamed file, so a slow reader does not hold the engine."""
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - the generator below closes it
         _reading(lambda: self.store.dump(spool, RdfFormat.N_TRIPLES, from_graph=graph))
         spool.seek(0)
