@@ -22,19 +22,20 @@ def check_life(life: SampleLife) -> None:
     Raises:
         SampleLifeError: the first thing found that does not fit.
     """
-    walk = _Walk()
+    walk = _Walk(life)
     walk.begin(life)
     for session in life.sessions:
         walk.live(session)
     walk.require(life.character.key, {ObjectType.ENTITY}, "character")
     for question in life.questions:
-        walk.ask(question, life)
+        walk.ask(question)
 
 
 class _Walk:
     """What has come to be at one point of the life."""
 
-    def __init__(self) -> None:
+    def __init__(self, life: SampleLife) -> None:
+        self.now = life.beginning.time
         self.types: dict[str, ObjectType] = {}
         self.sources: dict[str, frozenset[str]] = {}
         self.texts: dict[str, str] = {}
@@ -42,7 +43,6 @@ class _Walk:
         self.suppressed: set[str] = set()
 
     def begin(self, life: SampleLife) -> None:
-        self.now = life.beginning.time
         for key in life.beginning.notions:
             self.add(key, ObjectType.ENTITY)
         for belief in life.beginning.beliefs:
@@ -88,9 +88,7 @@ class _Walk:
             if naming.of not in memory.about:
                 raise SampleLifeError(f"{memory.key}: names {naming.of!r}, which it is not about")
         if late := [key for key in memory.supersedes if key not in earlier]:
-            raise SampleLifeError(
-                f"{memory.key}: supersedes {late[0]!r} of the same session; only earlier ones can be"
-            )
+            raise SampleLifeError(f"{memory.key}: supersedes {late[0]!r}, which is not of an earlier session")
         if lost := sorted(self.suppressed & set(memory.sources)):
             raise SampleLifeError(f"{memory.key}: rests on {lost[0]!r}, which was forgotten before")
         self.add(memory.key, ObjectType.DERIVED_MEMORY, memory.text)
@@ -98,19 +96,18 @@ class _Walk:
         self.superseded.update(memory.supersedes)
 
     def forget(self, targets: Iterable[str]) -> None:
-        """Suppress the targets, and with an episode its turns and the current memories that rest on either."""
+        """Suppress the targets; with an episode also its turns and the current memories resting on them."""
         for target in targets:
             gone = {key for key in self.types if key == target or key.startswith(f"{target}/")}
             gone |= {key for key, of in self.sources.items() if of & gone and key not in self.superseded}
             self.suppressed |= gone
 
-    def ask(self, question: Question, life: SampleLife) -> None:
+    def ask(self, question: Question) -> None:
         if question.time <= self.now:
             raise SampleLifeError(f"{question.key}: is asked before the life has been lived")
         self.require_present(question.participants, question.key)
-        self.require_all(
-            (*question.found, *question.superseded, *question.suppressed), set(ObjectType), question.key
-        )
+        expected = (*question.found, *question.superseded, *question.suppressed)
+        self.require_all(expected, set(ObjectType), question.key)
         for key in question.found:
             if key in self.superseded | self.suppressed:
                 raise SampleLifeError(f"{question.key}: expects {key!r}, which is superseded or forgotten")
@@ -124,7 +121,7 @@ class _Walk:
             told = [key for key, text in self.texts.items() if word.lower() in text.lower()]
             if not told or not self.suppressed.issuperset(told):
                 raise SampleLifeError(
-                    f"{question.key}: {word!r} must be said in what was forgotten and nowhere else"
+                    f"{question.key}: {word!r} must stand in what was forgotten and nowhere else"
                 )
 
     def add(self, key: str, kind: ObjectType, text: str = "") -> None:

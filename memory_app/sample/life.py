@@ -130,7 +130,7 @@ class Beginning(Table):
 
 
 class Session(Table):
-    """One episode and everything that came of it. `involves` are notions it is about who need not be there."""
+    """One episode and all that came of it. `involves` are notions it is about that need not be there."""
 
     key: Key
     time: AwareDatetime
@@ -189,8 +189,6 @@ class SampleLife(Table):
             types |= dict.fromkeys(session.turn_keys, ObjectType.OBSERVATION)
             types |= dict.fromkeys(session.notions, ObjectType.ENTITY)
             types |= dict.fromkeys((t.key for t in session.new_threads), ObjectType.MEMORY_THREAD)
-            types |= dict.fromkeys((m.key for m in session.memories), ObjectType.DERIVED_MEMORY)
-            types |= dict.fromkeys(
-                (c.replacement.key for c in session.corrections), ObjectType.DERIVED_MEMORY
-            )
+            concluded = (*session.memories, *(c.replacement for c in session.corrections))
+            types |= dict.fromkeys((m.key for m in concluded), ObjectType.DERIVED_MEMORY)
         return types
