@@ -1,0 +1,234 @@
+"""The embedded persistent connection: pyoxigraph on RocksDB, one store folder a collection (DESIGN R8).
+
+One process owns a folder (`adapters/handles.py`); all connections of that process to it share one engine. A
+failed write or sync closes the engine, which would refuse every later write even after room was made, and
+a kernel that failed to write a page may have dropped it. The next call opens it again, and the receipt tells
+what became of the commit (consistency.md §1).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyoxigraph import NamedNode, Triple
+
+from charactermemory.adapters.folders import read_marker, write_marker
+from charactermemory.adapters.handles import HandleRegistry, OwnerLock
+from charactermemory.adapters.oxigraph.connection import STORE_NAME, Pattern, ResponseLost, Row
+from charactermemory.adapters.oxigraph.engine import Engine
+from charactermemory.adapters.oxigraph.log_sync import LogSync
+from charactermemory.errors import DatabaseError, NotAStore, StoreClosedError, StoreUnavailable
+
+KIND = "graph"
+"""What `character-memory.json` calls a graph store folder."""
+
+FORMAT = 1
+"""Version of the folder's layout."""
+
+
+class _Open:
+    """An open engine, its log, and what is going on in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.engine = Engine(str(folder))
+        self.log = LogSync(folder, lambda: self.engine.store.flush())
+        self.users = 0
+        self.broken = False
+        self.applied = 0
+        self.synced = 0
+
+    def close(self) -> None:
+        self.log.close()
+        self.engine.close()
+
+
+class SharedStore:
+    """The one handle of a store folder in this process; connections share it through the registry."""
+
+    def __init__(self, folder: Path, collection: str) -> None:
+        present = read_marker(folder, KIND)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.owner = OwnerLock.acquire(folder, STORE_NAME)
+        self._calls = threading.Condition()
+        self._open: _Open | None = None
+        self._closing = False
+        self._suspect = False
+        self._seen = threading.local()
+        try:
+            present = read_marker(folder, KIND)
+            if present is None:
+                write_marker(folder, {"kind": KIND, "format": FORMAT, "collection": collection})
+            else:
+                self._check(present, collection)
+            self._open = self._open_engine()
+        except BaseException:
+            self.owner.release()
+            raise
+
+    def _check(self, marker: dict[str, object], collection: str) -> None:
+        for name, expected in (("format", FORMAT), ("collection", collection)):
+            if marker.get(name) != expected:
+                raise NotAStore(
+                    path=str(self.folder),
+                    expected=f"{KIND} ({name} {expected!r})",
+                    found=f"{name} {marker.get(name)!r}",
+                )
+
+    def _open_engine(self) -> _Open:
+        opened = None
+        try:
+            opened = _Open(self.folder)
+            if self._suspect:
+                # What the engine read back from its log may be on no disk; its tables are synced.
+                opened.engine.store.flush()
+                self._suspect = False
+            return opened
+        except OSError as error:
+            if opened is not None:
+                opened.close()
+            if "Corruption" in str(error):
+                raise DatabaseError(detail=f"{self.folder} is damaged: {error}") from error
+            raise StoreUnavailable(store=STORE_NAME, detail=f"{self.folder}: {error}") from error
+
+    @contextmanager
+    def use(self) -> Iterator[_Open]:
+        """Lend the engine for one call, opening it again after a failure."""
+        self.owner.check()
+        with self._calls:
+            while self._open is not None and self._open.broken:
+                self._calls.wait()
+            if self._closing:
+                raise StoreClosedError(store=STORE_NAME)
+            if self._open is None:
+                self._open = self._open_engine()
+            opened = self._open
+            opened.users += 1
+        self._seen.opened = opened
+        try:
+            yield opened
+        finally:
+            with self._calls:
+                opened.users -= 1
+                if opened.broken and not opened.users:
+                    self._drop(opened)
+                self._calls.notify_all()
+
+    def _drop(self, opened: _Open) -> None:
+        opened.close()
+        self._open = None
+        self._suspect = True
+
+    def sync(self) -> None:
+        """Sync the log if an update ran since the last sync that succeeded.
+
+        If the engine was opened anew since this thread's last call, what that call wrote or read may be gone.
+        """
+        last = getattr(self._seen, "opened", None)
+        with self.use() as opened:
+            if last is not None and last is not opened:
+                raise ResponseLost("the engine was closed by another call's failure", in_flight=False)
+            with self._calls:
+                applied = opened.applied
+                if opened.synced >= applied:
+                    return
+            try:
+                opened.log.sync()
+            except OSError as error:
+                opened.broken = True
+                raise ResponseLost(f"syncing the log failed: {error}", in_flight=False) from error
+            with self._calls:
+                opened.synced = max(opened.synced, applied)
+
+    def update(self, text: str) -> None:
+        """Apply an update; a failure of the engine breaks it."""
+        with self.use() as opened:
+            try:
+                opened.engine.store.update(text)
+            except (SyntaxError, ValueError) as error:
+                raise DatabaseError(detail=f"the update was refused: {error}") from error
+            except OSError as error:
+                opened.broken = True
+                raise ResponseLost(f"the update failed: {error}", in_flight=False) from error
+            with self._calls:
+                opened.applied += 1
+
+    def close(self) -> None:
+        """Wait for the calls that run, flush, close the engine, and give the folder back."""
+        with self._calls:
+            self._closing = True
+            while self._open is not None and self._open.users:
+                self._calls.wait()
+            opened, self._open = self._open, None
+        try:
+            if opened is not None:
+                try:
+                    opened.engine.store.flush()
+                except OSError as error:
+                    raise DatabaseError(detail=f"the flush on close failed: {error}") from error
+                finally:
+                    opened.close()
+        finally:
+            self.owner.release()
+
+
+_stores: HandleRegistry[SharedStore] = HandleRegistry()
+
+
+class EmbeddedConnection:
+    """A `Connection` to the store folder of one collection, `root/<collection>/`.
+
+    Raises on opening:
+        NotAStore: the folder holds something else, or another collection.
+        StoreInUse: another process owns it; the message names it.
+        StoreUnavailable, DatabaseError: it cannot be opened now, or is damaged.
+    """
+
+    def __init__(self, root: Path, collection: str) -> None:
+        self.folder = root / collection
+        self._closed = False
+        self._store = _stores.acquire(self.folder, lambda: SharedStore(self.folder, collection))
+
+    def _shared(self) -> SharedStore:
+        self._store.owner.check()
+        if self._closed:
+            raise StoreClosedError(store=STORE_NAME)
+        return self._store
+
+    def query(self, text: str) -> list[Row]:
+        """See `Connection`."""
+        with self._shared().use() as opened:
+            return opened.engine.query(text)
+
+    def ask(self, text: str) -> bool:
+        """See `Connection`."""
+        with self._shared().use() as opened:
+            return opened.engine.ask(text)
+
+    def update(self, text: str) -> None:
+        """See `Connection`."""
+        self._shared().update(text)
+
+    def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
+        """See `Connection`."""
+        with self._shared().use() as opened:
+            return opened.engine.match(graph, patterns)
+
+    def dump(self, graph: NamedNode) -> Iterator[bytes]:
+        """See `Connection`."""
+        with self._shared().use() as opened:
+            return opened.engine.dump(graph)
+
+    def sync(self) -> None:
+        """See `Connection`."""
+        self._shared().sync()
+
+    def close(self) -> None:
+        """See `Connection`; the last connection of the process closes the engine."""
+        if self._closed or self._store.owner.forked:
+            return
+        self._closed = True
+        _stores.release(self.folder, self._store)
