@@ -78,10 +78,24 @@ def checked_vector(vector: object, index: int, size: int) -> list[float]:
     if len(values) != size:
         details = (("index", index), ("expected", size), ("actual", len(values)))
         raise EmbeddingError("dimension_mismatch", details=details)
-    # A sum is finite only if all its parts are; this spares a Python loop over a million components.
-    if set(map(type, values)) == {float} and isfinite(sum(values)):
-        return values
+    numbers = _plain(values)
+    if numbers is not None:
+        return numbers
     return [_number(value, index, component) for component, value in enumerate(values)]
+
+
+def _plain(values: list[Any]) -> list[float] | None:
+    """Check a vector of Python's own numbers without a loop over its components: batches have millions.
+
+    A sum is finite only if all its parts are. None leaves the verdict, and the place, to `_number`.
+    """
+    if not set(map(type, values)) <= {float, int}:
+        return None
+    try:
+        numbers = list(map(float, values))
+    except OverflowError:
+        return None
+    return numbers if isfinite(sum(numbers)) else None
 
 
 def _number(value: object, index: int, component: int) -> float:
