@@ -43,7 +43,11 @@ _abandoned: list[object] = []
 """Handles inherited through a fork; kept so that no destructor of an engine runs in the child."""
 
 _forks = 0
-"""How many forks lie between the first process of this line and this one; pids may recur, this does not."""
+
+
+def fork_count() -> int:
+    """Return how many forks lie between the first process of this line and this one; pids may recur."""
+    return _forks
 
 
 class OwnerLock:
@@ -149,7 +153,8 @@ def _lock_patiently(descriptor: int) -> bool:
 def _write_holder(descriptor: int) -> None:
     """Say in the locked file who holds it.
 
-    Written only after the lock is held: written before, 88 of 88 losers named a wrong holder (consistency.md §4).
+    Written only after the lock is held: written before it, 88 of 88 losers named a wrong holder
+    (consistency.md §4).
     """
     note = {
         "pid": os.getpid(),
@@ -199,7 +204,8 @@ class HandleRegistry(Generic[Handle]):
     def acquire(self, path: Path, factory: Callable[[], Handle]) -> Handle:
         """Return the open handle of `path`, made by `factory` if there is none.
 
-        What the factory raises passes through. Pair it with one `release`. Folders are told apart by real path.
+        What the factory raises passes through. Pair it with one `release`. Folders are told apart by
+        real path.
         """
         key = os.path.realpath(path)
         while True:

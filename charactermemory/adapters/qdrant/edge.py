@@ -1,0 +1,296 @@
+"""The embedded vector index: Qdrant Edge in a folder of our own, one owner process (consistency.md §4-6).
+
+    <root>/<collection>/character-memory.json        what the folder is, and of which collection
+                        owner.lock                   held by the owning process
+                        CURRENT                      names the generation that serves
+                        gen-000001/character-memory.json   how its vectors were made
+                        gen-000001/shard/            the engine's files
+
+What the vectors were made with belongs to the generation, so that one rename of CURRENT switches both.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from charactermemory.adapters.folders import read_marker, write_atomically, write_marker
+from charactermemory.adapters.handles import HandleRegistry, OwnerLock
+from charactermemory.config import validate_collection_name
+from charactermemory.errors import CollectionIncompatible, NotAStore, StoreClosedError, VectorDatabaseError
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.embedding import Vector
+from charactermemory.ports.vectors import Cursor, HybridHits, VectorRecord
+
+from . import search
+from .fit import FORMAT, KIND, Build, OnMismatch, check_fit, read_build
+from .lexical import DEFAULT_LANGUAGE, Lexical
+from .shard import BACKEND, EdgeGeneration
+
+STORE_NAME = "vector store"
+CURRENT_NAME = "CURRENT"
+_GENERATION_KIND = "vector_generation"
+_GENERATION_NAME = re.compile(r"gen-(\d{6})")
+
+
+class _EdgeStore:
+    """The open folder, shared by every index of this process on it."""
+
+    def __init__(self, folder: Path, collection: str, build: Build) -> None:
+        self.folder = folder
+        self.collection = collection
+        self.lock = threading.RLock()
+        self._check_marker()
+        folder.mkdir(parents=True, exist_ok=True)
+        self.owner = OwnerLock.acquire(folder, STORE_NAME)
+        try:
+            if not self._check_marker():
+                write_marker(folder, {"kind": KIND, "format": FORMAT, "collection": collection})
+            self.name, self.build, self.generation = self._open_current(build)
+            self._remove_unnamed()
+        except BaseException:
+            self.owner.release()
+            raise
+        self.unfinished: dict[str, EdgeGeneration] = {}
+
+    def _check_marker(self) -> bool:
+        """Return whether the folder is marked as this collection's; raise where it is something else."""
+        marker = read_marker(self.folder, KIND)
+        if marker is None:
+            return False
+        if marker.get("format") != FORMAT:
+            raise NotAStore(
+                path=str(self.folder),
+                expected=f"{KIND} format {FORMAT}",
+                found=f"format {marker.get('format')!r}",
+            )
+        if marker.get("collection") != self.collection:
+            raise CollectionIncompatible(
+                collection=self.collection,
+                mismatch="collection_name",
+                expected=self.collection,
+                actual=str(marker.get("collection")),
+            )
+        return True
+
+    def _open_current(self, build: Build) -> tuple[str, Build, EdgeGeneration]:
+        current = self.folder / CURRENT_NAME
+        if not current.exists():
+            self._remove_all()
+            name, generation = self.create(build)
+            write_atomically(current, name + "\n")
+            return name, build, generation
+        name = current.read_text(encoding="utf-8").strip()
+        if not _GENERATION_NAME.fullmatch(name) or not (self.folder / name / "shard").is_dir():
+            raise VectorDatabaseError(
+                backend=BACKEND,
+                kind="engine",
+                message=f"{current} names {name!r}, which is missing; remove {self.folder} and rebuild",
+            )
+        found = read_build(self.collection, read_marker(self.folder / name, _GENERATION_KIND) or {})
+        return name, found, EdgeGeneration.load(self.folder / name / "shard", self.collection, found.size)
+
+    def _generation_folders(self) -> list[Path]:
+        return [entry for entry in self.folder.iterdir() if _GENERATION_NAME.fullmatch(entry.name)]
+
+    def _remove_all(self) -> None:
+        for entry in self._generation_folders():
+            shutil.rmtree(entry)
+
+    def _remove_unnamed(self) -> None:
+        """Remove what a rebuild left behind that did not reach its switch, or the folder it replaced."""
+        for entry in self._generation_folders():
+            if entry.name != self.name:
+                shutil.rmtree(entry)
+
+    def create(self, build: Build) -> tuple[str, EdgeGeneration]:
+        """Make the next generation, empty."""
+        numbers = [int(entry.name.removeprefix("gen-")) for entry in self._generation_folders()]
+        name = f"gen-{max(numbers, default=0) + 1:06d}"
+        folder = self.folder / name
+        folder.mkdir()
+        write_marker(folder, {"kind": _GENERATION_KIND, "format": FORMAT} | build.stored())
+        return name, EdgeGeneration.create(folder / "shard", self.collection, build.size)
+
+    def switch(self, name: str, build: Build, applied: int) -> None:
+        """Make generation `name` the serving one; before the rename the old one serves, after it the new."""
+        generation = self.unfinished[name]
+        generation.flush(applied)
+        write_atomically(self.folder / CURRENT_NAME, name + "\n")
+        old_name, old = self.name, self.generation
+        del self.unfinished[name]
+        self.name, self.build, self.generation = name, build, generation
+        old.close()
+        shutil.rmtree(self.folder / old_name)
+
+    def discard(self, name: str) -> None:
+        """Close and remove an unfinished generation."""
+        self.unfinished.pop(name).close()
+        shutil.rmtree(self.folder / name)
+
+    def close(self) -> None:
+        """Flush and release everything; called by the registry when the last index closed."""
+        with self.lock:
+            try:
+                for name in list(self.unfinished):
+                    self.discard(name)
+                self.generation.close()
+            finally:
+                self.owner.release()
+
+
+_stores: HandleRegistry[_EdgeStore] = HandleRegistry()
+
+
+class EdgeVectorIndex:
+    """`VectorIndex` on Qdrant Edge. Indexes of one folder in one process share its shard."""
+
+    def __init__(
+        self,
+        root: Path,
+        collection: str,
+        size: int,
+        fingerprint: str,
+        language: str = DEFAULT_LANGUAGE,
+        on_mismatch: OnMismatch = "refuse",
+    ) -> None:
+        """Open or create the index of `collection` under `root`.
+
+        Raises:
+            OutOfDomain: the collection's name or the language is not allowed; no folder was touched.
+            NotAStore: the folder holds something else.
+            StoreInUse: another process has it open.
+            CollectionIncompatible: the folder is another collection's, or (with `refuse`) the index was made
+                with another vector size or fingerprint; the data stay as they were.
+            UnsupportedSchemaVersion: (with `refuse`) it holds records of another version.
+            VectorDatabaseError: the engine cannot open it.
+        """
+        validate_collection_name(collection)
+        self._collection = collection
+        self._lexical = Lexical(language)
+        self._build = Build(size=size, fingerprint=fingerprint, lexical=self._lexical.fingerprint)
+        self._folder = Path(root) / collection
+        self._closed = False
+        self._store = _stores.acquire(self._folder, lambda: _EdgeStore(self._folder, collection, self._build))
+        if on_mismatch == "refuse":
+            try:
+                check_fit(collection, self._build, self._store.build)
+            except BaseException:
+                self.close()
+                raise
+
+    @contextmanager
+    def _use(self) -> Iterator[_EdgeStore]:
+        # Checked before the lock: in a forked child another thread of the parent may hold it for ever.
+        self._check()
+        with self._store.lock:
+            self._check()
+            yield self._store
+
+    def _check(self) -> None:
+        self._store.owner.check()
+        if self._closed:
+            raise StoreClosedError(store=STORE_NAME)
+
+    def search(
+        self, embedding: Vector | None, text: str | None, limit: int, scope: Sequence[ObjectType]
+    ) -> HybridHits:
+        """See `VectorIndex.search`."""
+        self._check()
+        if limit <= 0 or not scope or (embedding is None and text is None):
+            return HybridHits(dense=search.NOT_REQUESTED, lexical=search.NOT_REQUESTED)
+        terms = None if text is None else self._lexical.query(text)
+        with self._use() as store:
+            check_fit(
+                self._collection,
+                self._build,
+                store.build,
+                dense=embedding is not None,
+                lexical=text is not None,
+            )
+            return store.generation.search(embedding, terms, text is not None, limit, scope)
+
+    def write(self, upserts: Sequence[VectorRecord], deletes: Sequence[MemoryObjectRef], high: int) -> None:
+        """See `VectorIndex.write`."""
+        with self._use() as store:
+            if upserts:
+                check_fit(self._collection, self._build, store.build)
+            store.generation.write(self._lexical, upserts, deletes, high)
+
+    def present(self, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, str]:
+        """See `VectorIndex.present`."""
+        with self._use() as store:
+            return store.generation.present(refs)
+
+    def cursor(self) -> Cursor:
+        """See `VectorIndex.cursor`."""
+        with self._use() as store:
+            return store.generation.cursor()
+
+    def flush(self, applied: int | None = None) -> None:
+        """See `VectorIndex.flush`."""
+        with self._use() as store:
+            store.generation.flush(applied)
+
+    def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
+        """See `VectorIndex.scan`."""
+        with self._use() as store:
+            return store.generation.scan(after, limit)
+
+    def count(self) -> int:
+        """See `VectorIndex.count`."""
+        with self._use() as store:
+            return store.generation.count()
+
+    def begin_rebuild(self) -> EdgeRebuild:
+        """See `VectorIndex.begin_rebuild`."""
+        with self._use() as store:
+            name, generation = store.create(self._build)
+            store.unfinished[name] = generation
+        return EdgeRebuild(self, name)
+
+    def close(self) -> None:
+        """See `VectorIndex.close`. In a forked child there is nothing to release, and nothing is touched."""
+        if self._closed or self._store.owner.forked:
+            return
+        self._closed = True
+        _stores.release(self._folder, self._store)
+
+
+class EdgeRebuild:
+    """A new generation beside the serving one; unusable after `switch` or `discard`."""
+
+    def __init__(self, index: EdgeVectorIndex, name: str) -> None:
+        self._index = index
+        self._name = name
+
+    @contextmanager
+    def _use(self) -> Iterator[tuple[_EdgeStore, EdgeGeneration]]:
+        with self._index._use() as store:
+            if self._name not in store.unfinished:
+                raise StoreClosedError(store=f"{STORE_NAME} generation {self._name}")
+            yield store, store.unfinished[self._name]
+
+    def write(self, upserts: Sequence[VectorRecord], deletes: Sequence[MemoryObjectRef], high: int) -> None:
+        """See `VectorRebuild.write`."""
+        with self._use() as (_, generation):
+            generation.write(self._index._lexical, upserts, deletes, high)
+
+    def present(self, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, str]:
+        """See `VectorRebuild.present`."""
+        with self._use() as (_, generation):
+            return generation.present(refs)
+
+    def switch(self, applied: int) -> None:
+        """See `VectorRebuild.switch`."""
+        with self._use() as (store, _):
+            store.switch(self._name, self._index._build, applied)
+
+    def discard(self) -> None:
+        """See `VectorRebuild.discard`."""
+        with self._use() as (store, _):
+            store.discard(self._name)

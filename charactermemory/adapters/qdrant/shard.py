@@ -1,0 +1,334 @@
+"""One generation of an embedded index: a Qdrant Edge shard and its place in the commit log.
+
+Not locked: the owner (`edge.py`) admits one thread at a time. Edge holds the GIL for the whole of every call
+(consistency.md §5), so long work is cut into calls that let other threads run in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from charactermemory.errors import CharacterMemoryError, VectorDatabaseError
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.embedding import Vector
+from charactermemory.ports.vectors import Cursor, HybridHits, VectorRecord
+
+from .lexical import SPARSE_NAME, Lexical, Terms
+from .records import (
+    CURSOR_POINT,
+    IDENTITY_FIELDS,
+    SURFACE_OF,
+    all_points,
+    check_query,
+    check_records,
+    embedding_text,
+    identity,
+    payload,
+    point_id,
+)
+from .search import (
+    Hit,
+    nothing_found,
+    restricted,
+    rounded,
+    search_legs,
+    zero_norm_leg,
+)
+
+if TYPE_CHECKING:
+    import qdrant_edge
+
+BACKEND = "qdrant_edge"
+
+CALL_POINTS = 500
+"""Points of one engine call: 20,000 in one upsert held the GIL for 159 ms (consistency.md §5)."""
+
+_FACET_LIMIT = 64
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """Turn what the engine raises (bare `Exception`) into `VectorDatabaseError` of kind `engine`."""
+    try:
+        yield
+    except CharacterMemoryError:
+        raise
+    except Exception as error:
+        raise VectorDatabaseError(backend=BACKEND, kind="engine", message=str(error)) from error
+
+
+class EdgeGeneration:
+    """A shard of one dense vector size, all searches exact."""
+
+    def __init__(self, collection: str, size: int, shard: qdrant_edge.EdgeShard) -> None:
+        self._collection = collection
+        self._size = size
+        self._shard = shard
+        self._cursor: Cursor | None = None
+        self._counts: dict[str, int] | None = None
+
+    @classmethod
+    def create(cls, folder: Path, collection: str, size: int) -> EdgeGeneration:
+        """Make an empty shard in `folder`, which must not exist, and make it durable."""
+        import qdrant_edge as qe
+
+        config = qe.EdgeConfig(
+            vectors=qe.EdgeVectorParams(size=size, distance=qe.Distance.Cosine),
+            sparse_vectors={SPARSE_NAME: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)},
+            # Never build an approximate index, whose results depend on the order of building.
+            optimizers=qe.EdgeOptimizersConfig(indexing_threshold=0),
+        )
+        with engine_errors():
+            shard = qe.EdgeShard.create(str(folder), config)
+            generation = cls(collection, size, shard)
+            for field in ("object_id", "object_type"):
+                shard.update(qe.UpdateOperation.create_field_index(field, qe.PayloadSchemaType.Keyword))
+            generation._upsert([generation._cursor_point(Cursor())])
+            shard.flush()
+        return generation
+
+    @classmethod
+    def load(cls, folder: Path, collection: str, size: int) -> EdgeGeneration:
+        """Open the shard in `folder`; the engine replays what was written and not flushed."""
+        import qdrant_edge as qe
+
+        with engine_errors():
+            return cls(collection, size, qe.EdgeShard.load(str(folder)))
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def search(
+        self,
+        embedding: Vector | None,
+        terms: Terms | None,
+        text_given: bool,
+        limit: int,
+        scope: Sequence[ObjectType],
+    ) -> HybridHits:
+        """Search both legs, together in the first engine call; see `VectorIndex.search`."""
+        import qdrant_edge as qe
+
+        vector = None
+        if embedding is not None:
+            vector = check_query(BACKEND, self._collection, self._size, embedding)
+        with engine_errors():
+            tokens = restricted(scope)
+            scanned = self._in_scope(tokens)
+            fetch_dense = None if vector is None else self._fetch(vector, "", tokens)
+            fetch_terms = None
+            if terms is not None:
+                sparse = qe.SparseVector(terms.indices, terms.values)
+                fetch_terms = self._fetch(sparse, SPARSE_NAME, tokens)
+            dense, lexical = search_legs(self._run, (fetch_dense, fetch_terms), limit, scanned)
+            if embedding is not None and vector is None:
+                dense = zero_norm_leg(self._scope_hits(tokens), limit)
+            if text_given and terms is None:
+                lexical = nothing_found(scanned)
+        return HybridHits(dense=dense, lexical=lexical)
+
+    def _fetch(
+        self, vector: Any, using: str, tokens: list[str] | None
+    ) -> Callable[[int], qdrant_edge.QueryRequest]:
+        import qdrant_edge as qe
+
+        query = qe.Query.Nearest(vector, using=using)
+        scope = self._scope_filter(tokens)
+        # Left alone the engine's document counts keep deleted and rewritten points until the shard is
+        # loaded again, so forgotten memories would go on shaping scores; counting the living costs 2.6 ms
+        # at 100,000 points.
+        idf = qe.IdfParams(corpus=qe.Filter()) if using == SPARSE_NAME else None
+        params = qe.SearchParams(exact=True, idf=idf)
+        return lambda ask: qe.QueryRequest(
+            limit=ask, query=query, filter=scope, params=params, with_payload=IDENTITY_FIELDS
+        )
+
+    def _run(self, requests: list[qdrant_edge.QueryRequest]) -> list[list[Hit]]:
+        import qdrant_edge as qe
+
+        answers = self._shard.query_batch(qe.QueryBatchRequest(requests))
+        return [
+            [Hit(rounded(point.score), *identity(BACKEND, point.payload)) for point in points]
+            for points in answers
+        ]
+
+    def _scope_filter(self, tokens: list[str] | None) -> qdrant_edge.Filter | None:
+        import qdrant_edge as qe
+
+        if tokens is None:
+            return None
+        return qe.Filter(must=[qe.FieldCondition("object_type", match=qe.MatchAny(list(tokens)))])
+
+    def _scope_hits(self, tokens: list[str] | None) -> list[Hit]:
+        """Return every record in scope with score 0.0."""
+        scope = self._scope_filter(tokens)
+        return [
+            Hit(0.0, *identity(BACKEND, record.payload)) for record in self._scroll(scope, IDENTITY_FIELDS)
+        ]
+
+    def _scroll(self, scope: qdrant_edge.Filter | None, fields: list[str]) -> Iterator[qdrant_edge.Record]:
+        import qdrant_edge as qe
+
+        offset = None
+        while True:
+            request = qe.ScrollRequest(offset=offset, limit=CALL_POINTS, filter=scope, with_payload=fields)
+            page, offset = self._shard.scroll(request)
+            yield from (record for record in page if record.id != CURSOR_POINT)
+            if offset is None:
+                return
+
+    def present(self, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, str]:
+        """See `VectorIndex.present`."""
+        ids = {
+            point_id(ref, surface): ref
+            for ref in refs
+            if (surface := SURFACE_OF.get(ref.object_type)) is not None
+        }
+        with engine_errors():
+            return {
+                ids[record.id]: embedding_text(BACKEND, record.payload)
+                for record in self._retrieve(list(ids), ["embedding_text"])
+            }
+
+    def _retrieve(self, ids: Sequence[UUID], fields: bool | list[str]) -> Iterator[Any]:
+        for start in range(0, len(ids), CALL_POINTS):
+            yield from self._shard.retrieve(list(ids[start : start + CALL_POINTS]), fields, False)
+
+    def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
+        """See `VectorIndex.scan`."""
+        import qdrant_edge as qe
+
+        request = qe.ScrollRequest(
+            offset=None if after is None else UUID(after), limit=limit, with_payload=True
+        )
+        with engine_errors():
+            page, following = self._shard.scroll(request)
+            found = [
+                (identity(BACKEND, point.payload)[0], embedding_text(BACKEND, point.payload))
+                for point in page
+                if point.id != CURSOR_POINT
+            ]
+        return found, None if following is None else str(following)
+
+    def count(self) -> int:
+        """Return the number of points, the cursor's not counted."""
+        import qdrant_edge as qe
+
+        with engine_errors():
+            return int(self._shard.count(qe.CountRequest(exact=True))) - 1
+
+    def _in_scope(self, tokens: list[str] | None) -> int:
+        counts = self._type_counts()
+        return sum(counts.values()) if tokens is None else sum(counts.get(token, 0) for token in tokens)
+
+    def _type_counts(self) -> dict[str, int]:
+        """Return how many points each type has; counted once and then kept, a count costs 3 ms at 20,000."""
+        import qdrant_edge as qe
+
+        if self._counts is None:
+            answer = self._shard.facet(qe.FacetRequest("object_type", limit=_FACET_LIMIT, exact=True))
+            self._counts = {str(hit.value): hit.count for hit in answer.hits}
+        return self._counts
+
+    def cursor(self) -> Cursor:
+        """See `VectorIndex.cursor`."""
+        if self._cursor is None:
+            with engine_errors():
+                found = list(self._retrieve([CURSOR_POINT], True))
+            fields = found[0].payload if found else {}
+            self._cursor = Cursor(applied=int(fields.get("applied", 0)), high=int(fields.get("high", 0)))
+        return self._cursor
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def write(
+        self, lexical: Lexical, upserts: Sequence[VectorRecord], deletes: Sequence[MemoryObjectRef], high: int
+    ) -> None:
+        """See `VectorIndex.write`."""
+        import qdrant_edge as qe
+
+        if not upserts and not deletes:
+            return
+        vectors = check_records(BACKEND, self._collection, self._size, upserts)
+        points = {
+            point_id(record.surface.ref, record.surface.surface): (record, vector)
+            for record, vector in zip(upserts, vectors, strict=True)
+        }
+        cursor = self.cursor()
+        raised = Cursor(cursor.applied, max(cursor.high, high))
+        ahead = [self._cursor_point(raised)] if raised != cursor else []
+        try:
+            with engine_errors():
+                gone = self._there([point for ref in deletes for point in all_points(ref)])
+                if gone:
+                    if ahead:
+                        self._upsert(ahead)
+                        ahead = []
+                    self._shard.update(qe.UpdateOperation.delete_points(list(gone)))
+                replaced = self._there(list(points))
+                new = [self._point(lexical, point, *values) for point, values in points.items()]
+                if new or ahead:
+                    self._upsert(ahead + new)
+        except BaseException:
+            self._forget()
+            raise
+        self._cursor = raised
+        if gone or replaced:
+            self._counts = None
+        elif self._counts is not None:
+            for record in upserts:
+                token = record.surface.ref.object_type.value
+                self._counts[token] = self._counts.get(token, 0) + 1
+
+    def _there(self, ids: list[UUID]) -> list[UUID]:
+        return [record.id for record in self._retrieve(ids, False)]
+
+    def _forget(self) -> None:
+        """After a failed write: nothing kept in memory is known to be true."""
+        self._cursor = None
+        self._counts = None
+
+    def _point(
+        self, lexical: Lexical, point: UUID, record: VectorRecord, vector: list[float]
+    ) -> qdrant_edge.Point:
+        import qdrant_edge as qe
+
+        named: dict[str, Any] = {"": vector}
+        terms = lexical.document(record.surface.lexical_text)
+        if terms is not None:
+            named[SPARSE_NAME] = qe.SparseVector(terms.indices, terms.values)
+        return qe.Point(point, named, payload(record))
+
+    def _cursor_point(self, cursor: Cursor) -> qdrant_edge.Point:
+        import qdrant_edge as qe
+
+        return qe.Point(CURSOR_POINT, {}, {"applied": cursor.applied, "high": cursor.high})
+
+    def _upsert(self, points: list[qdrant_edge.Point]) -> None:
+        import qdrant_edge as qe
+
+        for start in range(0, len(points), CALL_POINTS):
+            self._shard.update(qe.UpdateOperation.upsert_points(points[start : start + CALL_POINTS]))
+
+    def flush(self, applied: int | None = None) -> None:
+        """See `VectorIndex.flush`: first what `applied` speaks of, then `applied`."""
+        cursor = self.cursor()
+        with engine_errors():
+            self._shard.flush()
+            if applied is None or applied <= cursor.applied:
+                return
+            moved = Cursor(applied, cursor.high)
+            self._upsert([self._cursor_point(moved)])
+            self._shard.flush()
+        self._cursor = moved
+
+    def close(self) -> None:
+        """Flush and release the shard."""
+        with engine_errors():
+            try:
+                self._shard.flush()
+            finally:
+                self._shard.close()
