@@ -679,3 +679,76 @@ class RetrievalStatsStoreError(StoreError):
     def describe(self) -> str:
         """Name kind and detail."""
         return f"statistics store: {self.kind}: {self.detail}"
+
+
+# --- history -------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class HistoryError(CharacterMemoryError):
+    """Root of what the chat window raises (spec/history.md §12)."""
+
+    code: ClassVar[str] = "history"
+
+
+@dataclass(eq=False)
+class ValidationError(HistoryError, ValueError):
+    """An argument of the chat window is wrong; `field` names it. Nothing was written."""
+
+    code: ClassVar[str] = "history_validation"
+    field: str
+    problem: str
+
+    def describe(self) -> str:
+        """Name the field and its problem."""
+        return f"{self.field}: {self.problem}"
+
+
+@dataclass(eq=False)
+class ThreadNotFoundError(HistoryError):
+    """No thread of that id is stored for this owner."""
+
+    code: ClassVar[str] = "history_thread_not_found"
+    thread_id: str
+
+    def describe(self) -> str:
+        """Name the thread and the way out."""
+        return f"thread {self.thread_id!r} is not stored; create it with create_thread or get_or_create_thread"
+
+
+@dataclass(eq=False)
+class StorageError(HistoryError):
+    """The message store failed; the cause is chained."""
+
+    code: ClassVar[str] = "history_storage"
+    storage: str
+    detail: str
+
+    def describe(self) -> str:
+        """Name the store and the cause."""
+        return f"{self.storage}: {self.detail}"
+
+
+@dataclass(eq=False)
+class ConfigurationError(HistoryError):
+    """The chat window or its client wrapper was put together wrongly."""
+
+    code: ClassVar[str] = "history_configuration"
+    detail: str
+
+    def describe(self) -> str:
+        """Return the detail."""
+        return self.detail
+
+
+@dataclass(eq=False)
+class AlgorithmError(HistoryError):
+    """A window algorithm raised, or returned what is no window; `algorithm` is its class name."""
+
+    code: ClassVar[str] = "history_algorithm"
+    algorithm: str
+    problem: str
+
+    def describe(self) -> str:
+        """Name the algorithm and the problem."""
+        return f"{self.algorithm}: {self.problem}"
