@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
+from charactermemory.domain.model import storable
 from charactermemory.errors import CharacterMemoryError
-
-MAX_TEXT = 50_000
-"""Longest text or summary in characters: the memory's own limit, checked where the line is known."""
-MAX_NAME = 1_000
-"""Longest speaker name in characters (as above)."""
-MAX_KEY = 1_024
-"""Longest session name or turn id in characters (as above)."""
 
 
 @dataclass(eq=False)
@@ -67,7 +60,6 @@ _KIND_NAMES: Mapping[type, str] = {
     dict: "an object",
     type(None): "null",
 }
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def kind_name(kind: type) -> str:
@@ -83,7 +75,8 @@ def text_problem(value: Any, limit: int) -> str | None:
         return "is blank; give it content or leave it out"
     if len(value) > limit:
         return f"has {len(value):,} characters; shorten it to at most {limit:,}"
-    if bad := _UNSTORABLE.search(value):
-        what = "a NUL character" if bad[0] == "\x00" else "half of a surrogate pair"
-        return f"has {what} at position {bad.start()}; remove it"
+    try:
+        storable(value)
+    except ValueError as error:
+        return f"{error}; remove it"
     return None

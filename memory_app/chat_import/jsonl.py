@@ -9,16 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from memory_app.chat_import.chat import (
-    MAX_KEY,
-    MAX_NAME,
-    MAX_TEXT,
-    ChatFormatError,
-    ChatSession,
-    ChatTurn,
-    kind_name,
-    text_problem,
-)
+from charactermemory.domain.model import KEY_LIMIT, NAME_LIMIT, TEXT_LIMIT
+from memory_app.chat_import.chat import ChatFormatError, ChatSession, ChatTurn, kind_name, text_problem
 
 KEYS = ("session", "time", "speaker", "text", "id", "summary")
 """Every key a line may have; `session`, `time` and `text` are required."""
@@ -48,7 +40,7 @@ def read_jsonl(path: str | Path) -> tuple[ChatSession, ...]:
             if line.blank:
                 continue
             values = line.values()
-            name, time = line.required(values, "session", MAX_KEY), line.time(values)
+            name, time = line.required(values, "session", KEY_LIMIT), line.time(values)
             sessions.setdefault(name, _OpenSession(name, time)).add(line, values, time)
     return tuple(ChatSession(s.name, s.time, s.summary, tuple(s.turns)) for s in sessions.values())
 
@@ -65,11 +57,11 @@ class _OpenSession:
 
     def add(self, line: _Line, values: Mapping[str, Any], time: datetime) -> None:
         """Append the line's turn, refusing what contradicts an earlier line."""
-        summary = line.text(values, "summary", MAX_TEXT)
+        summary = line.text(values, "summary", TEXT_LIMIT)
         if summary is not None and self.summary not in (None, summary):
             line.fail("summary", f"session {self.name!r} already has another summary; keep one of them")
         self.summary = self.summary or summary
-        key = line.text(values, "id", MAX_KEY) or str(len(self.turns))
+        key = line.text(values, "id", KEY_LIMIT) or str(len(self.turns))
         if key in self._line_of:
             line.fail(
                 "id",
@@ -77,8 +69,8 @@ class _OpenSession:
                 "without an id is named by its position); give every turn of the session its own id",
             )
         self._line_of[key] = line.number
-        text = line.required(values, "text", MAX_TEXT)
-        self.turns.append(ChatTurn(key, line.text(values, "speaker", MAX_NAME), time, text))
+        text = line.required(values, "text", TEXT_LIMIT)
+        self.turns.append(ChatTurn(key, line.text(values, "speaker", NAME_LIMIT), time, text))
 
 
 class _Line:
@@ -138,7 +130,7 @@ class _Line:
 
     def time(self, values: Mapping[str, Any]) -> datetime:
         """The line's time, aware, at the offset it was written with."""
-        written = self.required(values, "time", MAX_NAME)
+        written = self.required(values, "time", NAME_LIMIT)
         shape = _RFC3339.fullmatch(written)
         if shape is None:
             self.fail("time", f"{written!r} is not a date and time; {_TIME_ADVICE}")

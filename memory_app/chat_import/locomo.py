@@ -9,16 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memory_app.chat_import.chat import (
-    MAX_KEY,
-    MAX_NAME,
-    MAX_TEXT,
-    ChatFormatError,
-    ChatSession,
-    ChatTurn,
-    kind_name,
-    text_problem,
-)
+from charactermemory.domain.model import KEY_LIMIT, NAME_LIMIT, TEXT_LIMIT
+from memory_app.chat_import.chat import ChatFormatError, ChatSession, ChatTurn, kind_name, text_problem
 
 _TIME = re.compile(
     r"(?P<hour>\d{1,2}):(?P<minute>\d{2}) (?P<half>am|pm)"
@@ -76,7 +68,7 @@ def _choose(value: Any, wanted: str | None) -> tuple[str, str, Mapping[str, Any]
     for i, sample in enumerate(value if listed else [value]):
         at = f"/{i}" if listed else ""
         content = _expect(sample, dict, at or "/")
-        sample_id = _text(content, "sample_id", at, MAX_NAME)
+        sample_id = _text(content, "sample_id", at, NAME_LIMIT)
         if sample_id in samples:
             problem = f"{sample_id!r} names two samples; rename one"
             raise ChatFormatError(field=f"{at}/sample_id", problem=problem)
@@ -93,14 +85,14 @@ def _choose(value: Any, wanted: str | None) -> tuple[str, str, Mapping[str, Any]
 
 def _turn(row: Any, at: str, place_of: dict[str, str]) -> ChatTurn:
     turn = _expect(row, dict, at)
-    key = _text(turn, "dia_id", at, MAX_KEY)
+    key = _text(turn, "dia_id", at, KEY_LIMIT)
     if key in place_of:
         raise ChatFormatError(field=f"{at}/dia_id", problem=f"{key!r} is already that of {place_of[key]}")
     place_of[key] = at
-    speaker = _text(turn, "speaker", at, MAX_NAME)
-    caption = f" [{_text(turn, 'blip_caption', at, MAX_TEXT)}]" if turn.get("blip_caption") else ""
+    speaker = _text(turn, "speaker", at, NAME_LIMIT)
+    caption = f" [{_text(turn, 'blip_caption', at, TEXT_LIMIT)}]" if turn.get("blip_caption") else ""
     text = str(_expect(turn.get("text"), str, f"{at}/text")) + caption
-    if problem := text_problem(text, MAX_TEXT):
+    if problem := text_problem(text, TEXT_LIMIT):
         raise ChatFormatError(field=f"{at}/text", problem=problem)
     return ChatTurn(key, speaker, None, text)
 
