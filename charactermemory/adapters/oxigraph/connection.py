@@ -13,6 +13,20 @@ from typing import Protocol, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
+__all__ = [
+    "STORE_NAME",
+    "BlankNode",
+    "Connection",
+    "Literal",
+    "NamedNode",
+    "Pattern",
+    "ResponseLost",
+    "Row",
+    "Term",
+    "Triple",
+    "as_nquads",
+]
+
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 """What a query variable or a triple's object may be."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from pyoxigraph import NamedNode, Triple
 
+from charactermemory.adapters.handles import fork_count
 from charactermemory.adapters.oxigraph.connection import STORE_NAME, Pattern, Row
 from charactermemory.adapters.oxigraph.engine import Engine
 from charactermemory.errors import DatabaseError, StoreClosedError, StoreForkedError
@@ -22,10 +23,11 @@ class InMemoryConnection:
     def __init__(self) -> None:
         self._engine = Engine(None)
         self._pid = os.getpid()
+        self._forks = fork_count()
         self._closed = False
 
     def _use(self) -> Engine:
-        if os.getpid() != self._pid:
+        if self._forks != fork_count():
             raise StoreForkedError(store=STORE_NAME, owner_pid=self._pid)
         if self._closed:
             raise StoreClosedError(store=STORE_NAME)
