@@ -43,10 +43,12 @@ class LifecycleEvent(Model):
 class Stored(Model):
     """One stored object with its lifecycle as the graph holds it.
 
-    `object` carries the effective retention state and `updated_at`; `digest` is that of the value as written.
+    `object` carries the effective retention state and `updated_at`; `authored` is the value as written where
+    a forget event made the two differ; `digest` is that of the value as written.
     """
 
     object: MemoryObject
+    authored: MemoryObject | None = None
     digest: str
     superseded_by: Annotated[tuple[MemoryId, ...], Field(strict=False)] = ()
 

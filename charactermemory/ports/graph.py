@@ -195,8 +195,18 @@ class GraphStore(Protocol):
         """Return the ids of the link nodes that assert each edge, sorted; a field's edge may have none."""
         ...
 
-    def scan(self, after: MemoryObjectRef | None, limit: int) -> list[MemoryObjectRef]:
-        """Page through every object and link in a stable order, starting behind `after`."""
+    def scan(self, after: str | None, limit: int) -> tuple[list[MemoryObjectRef], str | None]:
+        """Page through every object and link, each once, in a stable order.
+
+        `after` is what the previous page returned second, None at the start; a second value of None ends.
+        """
+        ...
+
+    def raise_head(self, token: int) -> None:
+        """Add a fence at `token`, so that every later commit is numbered above it.
+
+        For a graph that went back behind what a derived store has seen (consistency.md R5).
+        """
         ...
 
     def export(self) -> Iterator[bytes]:

@@ -80,11 +80,10 @@ class Health:
 class StatisticsStore(Protocol):
     """One collection's statistics. Thread-safe. Everything raises `RetrievalStatsStoreError`."""
 
-    def apply(self, projection: Projection, token: int) -> None:
-        """Record a projection, in one transaction; repeating it changes nothing.
+    def apply(self, projection: Projection, high: int) -> None:
+        """Record a projection and raise the mark `high`, in one transaction; repeating it changes nothing.
 
-        A state only restricts: suppressed stays suppressed, superseded stays superseded. Sets `high` to at
-        least `token`, and `applied` to `token` if it stood at `token - 1`.
+        A state only restricts: suppressed stays suppressed, superseded stays superseded.
         """
         ...
 

@@ -1,0 +1,175 @@
+"""Commit: store a valid plan whole, then derive from it (memory-core §7, consistency.md R4-R5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from charactermemory.domain.digest import digest
+from charactermemory.domain.lifecycle import derived_links
+from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject
+from charactermemory.errors import DeterministicIdCollision, InvalidInput, WritePlanValidationRejected
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.graph import WriteBatch
+from charactermemory.ports.stores import Stores
+from charactermemory.remember.outcome import CommitOptions, RememberOutcome, indexing_markers
+from charactermemory.remember.plan import (
+    PLAN_BYTES,
+    CandidateValidation,
+    CandidateValidationStatus,
+    DiagnosticCode,
+    DiagnosticMessage,
+    RememberDiagnostics,
+    RememberWritePlan,
+    warning_messages,
+)
+from charactermemory.remember.validate import references_of, validate_plan
+from charactermemory.upkeep.derive import DeriveReport, derive
+from charactermemory.upkeep.verify import ensure_writable
+
+
+def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> RememberOutcome:
+    """Revalidate the plan against the graph as it is now, store it in one write, and derive from it.
+
+    Critical: objects, links, provenance, lifecycle; they are stored whole or not at all. Repairable: vectors
+    and statistics; their failures are reported in the outcome.
+
+    Raises:
+        WritePlanValidationRejected: a candidate is invalid now; holds every row.
+        DeterministicIdCollision: an id is stored with another content, was forgotten since, or is planned twice.
+        InvalidInput: the plan's JSON is larger than 16 MiB.
+        PlanTooLarge, UnsupportedSchemaVersion, DuplicatePosition, StoreError: see `GraphWriter.apply`.
+    """
+    ensure_writable(stores)
+    if len(plan.to_json()) > PLAN_BYTES:
+        raise InvalidInput((("/candidates", f"a plan's JSON may hold {PLAN_BYTES} bytes; split it"),))
+    rows = validate_plan(plan, stores.graph)
+    if any(row.status is CandidateValidationStatus.INVALID for row in rows):
+        raise WritePlanValidationRejected(rows)
+    objects, authored, derived = materialise(plan)
+    links = (*authored, *derived)
+    if not objects and not links:
+        return RememberOutcome(diagnostics=_diagnostics(plan, rows, ()))
+    batch = WriteBatch(
+        operation="commit",
+        plan_digest=digest(plan),
+        at=stores.clock(),
+        objects=(*objects, *links),
+        requires=tuple(required(objects + authored)),
+        touched=tuple(touched(objects, authored)),
+    )
+    refs = (*(item.ref for item in batch.objects), *batch.touched)
+    with stores.graph.writing() as writer:
+        token = writer.apply(batch)
+        if token is not None:
+            stores.owe(token, refs)
+    report = derive(
+        stores,
+        refs,
+        known={item.ref: item for item in objects},
+        vectors=options.update_vectors,
+        statistics=options.update_stats,
+    )
+    return _outcome(plan, rows, objects, links, report, options)
+
+
+def materialise(
+    plan: RememberWritePlan,
+) -> tuple[tuple[MemoryObject, ...], tuple[MemoryLink, ...], tuple[MemoryLink, ...]]:
+    """Return a valid plan's objects, its authored links, and the links that follow from its memories.
+
+    Raises:
+        DeterministicIdCollision: an authored link has the id of another link of the plan.
+    """
+    objects: list[MemoryObject] = []
+    authored: list[MemoryLink] = []
+    for _, item in plan.object_candidates:
+        draft = item.candidate.draft
+        assert draft.created_at is not None  # validation refused the plan otherwise
+        made = draft.to_object(draft.created_at)
+        if isinstance(made, MemoryLink):
+            authored.append(made)
+        else:
+            objects.append(made)
+    derived = tuple(
+        link for item in objects if isinstance(item, DerivedMemory) for link in derived_links(item)
+    )
+    seen: set[MemoryObjectRef] = set()
+    for link in (*authored, *derived):
+        if link.ref in seen:
+            raise DeterministicIdCollision(link.ref)
+        seen.add(link.ref)
+    return tuple(objects), tuple(authored), derived
+
+
+def required(items: tuple[MemoryObject, ...]) -> Iterator[tuple[str, MemoryObjectRef]]:
+    """Yield what must be stored, or in the same batch, for these objects to be sound."""
+    for item in items:
+        yield from references_of(item)
+
+
+def touched(objects: tuple[MemoryObject, ...], authored: tuple[MemoryLink, ...]) -> Iterator[MemoryObjectRef]:
+    """Yield the stored objects whose derived state these writes change, each once.
+
+    Predecessors leave the index; the ends of an authored link may gain a statistics edge.
+    """
+    written = {item.ref for item in objects}
+    found: dict[MemoryObjectRef, None] = {}
+    for item in objects:
+        if isinstance(item, DerivedMemory):
+            for old in item.supersedes:
+                found[MemoryObjectRef.of(ObjectType.DERIVED_MEMORY, old)] = None
+    for link in authored:
+        found[link.source] = None
+        found[link.target] = None
+    yield from (ref for ref in found if ref not in written)
+
+
+def _outcome(
+    plan: RememberWritePlan,
+    rows: tuple[CandidateValidation, ...],
+    objects: tuple[MemoryObject, ...],
+    links: tuple[MemoryLink, ...],
+    report: DeriveReport,
+    options: CommitOptions,
+) -> RememberOutcome:
+    markers = indexing_markers(report)
+    written = {item.ref for item in objects}
+    pending = tuple(item.ref for item in objects)
+    unindexed = [marker for marker in markers if marker.kind == "vector_index"]
+    return RememberOutcome(
+        persisted_object_ids=tuple(item.ref for item in objects),
+        persisted_link_ids=tuple(link.ref for link in links),
+        vector_indexed_object_ids=tuple(ref for ref in report.indexed if ref in written),
+        vector_indexing_failure=unindexed[0] if unindexed else None,
+        stats_update_status=report.statistics,
+        repair_needed=markers,
+        pending=() if options.update_vectors and options.update_stats else pending,
+        diagnostics=_diagnostics(plan, rows, markers),
+    )
+
+
+def _diagnostics(
+    plan: RememberWritePlan,
+    rows: tuple[CandidateValidation, ...],
+    markers: tuple[object, ...],
+) -> RememberDiagnostics:
+    """Merge the plan's own messages with this run's warnings and failures."""
+    kept = tuple(
+        message
+        for message in plan.diagnostics.messages
+        if message.code is not DiagnosticCode.WRITE_PLAN_VALIDATION_WARNING
+    )
+    codes = {
+        "vector_index": DiagnosticCode.VECTOR_INDEXING_FAILED,
+        "stats_update": DiagnosticCode.STATS_UPDATE_FAILED,
+    }
+    failures = tuple(
+        DiagnosticMessage(code=codes[kind], text=f"{kind} needs repair")
+        for marker in markers
+        if (kind := getattr(marker, "kind", "")) in codes
+    )
+    return RememberDiagnostics(
+        validations=tuple(row for row in rows if row.warnings),
+        messages=(*kept, *warning_messages(rows), *failures),
+        repair_needed=tuple(markers),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,1 @@
+"""Upkeep: keeping the derived stores equal to the graph, and the graph checkable and portable."""

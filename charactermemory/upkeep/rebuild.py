@@ -1,0 +1,123 @@
+"""Rebuild: fill a derived store anew from the graph, beside the one that serves (consistency.md R10a)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+
+from charactermemory.domain.lifecycle import References
+from charactermemory.domain.model import Model
+from charactermemory.ids import MemoryObjectRef
+from charactermemory.ports.graph import GraphStore
+from charactermemory.ports.statistics import Projection
+from charactermemory.ports.stores import Stores
+from charactermemory.upkeep.derive import ends_needed, index
+from charactermemory.upkeep.projection import project
+
+PAGE = 256
+"""Objects embedded and written at a time."""
+LAST_STRETCH = 100
+"""Objects left to catch up when the switch is made under the derive lock (consistency.md R10a)."""
+
+Progress = Callable[[int], None]
+"""Called with the number of objects done since the last call."""
+
+
+class RebuildReport(Model):
+    """What a rebuild wrote; `failed` objects are missing from the new index and owed to a sweep."""
+
+    objects: int = 0
+    failed: References = ()
+
+
+def pages(graph: GraphStore, size: int) -> Iterator[list[MemoryObjectRef]]:
+    """Yield every stored object and link, `size` at a time."""
+    after: str | None = None
+    while True:
+        refs, after = graph.scan(after, size)
+        if refs:
+            yield refs
+        if after is None:
+            return
+
+
+def projections(graph: GraphStore, refs_by_page: Iterable[list[MemoryObjectRef]]) -> Iterator[Projection]:
+    """Yield the projection of each page of references."""
+    for refs in refs_by_page:
+        stored = graph.read(refs)
+        yield project(stored.values(), graph.read(ends_needed(stored)))
+
+
+def rebuild_statistics(stores: Stores) -> int:
+    """Fill the statistics from the graph and make them healthy; return the commit they now reflect.
+
+    Commits go on meanwhile; those made during the walk are added under the derive lock, just before the
+    switch.
+
+    Raises:
+        StoreError: a store could not be read or written; the old rows stay.
+    """
+    started = stores.graph.head()
+    upto = started
+    with ExitStack() as switching:
+
+        def walk() -> Iterator[Projection]:
+            nonlocal upto
+            yield from projections(stores.graph, pages(stores.graph, PAGE))
+            switching.enter_context(stores.deriving)
+            upto = stores.graph.head()
+            yield from projections(stores.graph, [_touched(stores.graph, started, upto)])
+
+        stores.statistics.rebuild(walk(), started)
+        stores.statistics.advance(upto)
+        stores.statistics_ledger.swept(upto)
+    return upto
+
+
+def rebuild_vectors(stores: Stores, progress: Progress = lambda done: None) -> RebuildReport:
+    """Fill a new index generation from the graph, catch up with commits made meanwhile, and switch to it.
+
+    The old generation serves, and goes on being derived, until the switch.
+
+    Raises:
+        StoreError: the graph could not be read or the switch failed; the old generation stays.
+    """
+    rebuild = stores.vectors.begin_rebuild()
+    failed: set[MemoryObjectRef] = set()
+    done = 0
+
+    def fill(refs: list[MemoryObjectRef]) -> None:
+        nonlocal done
+        report = index(stores, rebuild, refs)
+        failed.difference_update(refs)
+        failed.update(ref for failure in report.failures for ref in failure.objects)
+        done += len(refs)
+        progress(len(refs))
+
+    try:
+        reflected = stores.graph.head()
+        for refs in pages(stores.graph, PAGE):
+            fill(refs)
+        while True:
+            upto = stores.graph.head()
+            late = _touched(stores.graph, reflected, upto)
+            if len(late) < LAST_STRETCH:
+                break
+            fill(late)
+            reflected = upto
+        with stores.deriving:
+            upto = stores.graph.head()
+            late = _touched(stores.graph, reflected, upto)
+            if late:
+                fill(late)
+            rebuild.switch(reflected if failed else upto)
+            if not failed:
+                stores.vector_ledger.swept(upto)
+    except BaseException:
+        rebuild.discard()
+        raise
+    return RebuildReport(objects=done, failed=tuple(sorted(failed)))
+
+
+def _touched(graph: GraphStore, after: int, upto: int) -> list[MemoryObjectRef]:
+    return sorted({ref for receipt in graph.receipts(after, upto) for ref in receipt.objects})

@@ -1,0 +1,143 @@
+"""Sweep: catch the derived stores up with the commits they have not yet reflected (consistency.md R5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from charactermemory.domain.lifecycle import References
+from charactermemory.domain.model import Model
+from charactermemory.domain.repair import RepairMarkers, StatsUpdateMarker, VectorMaintenanceMarker
+from charactermemory.errors import GraphWentBack
+from charactermemory.ids import MemoryObjectRef
+from charactermemory.ports.graph import Receipt
+from charactermemory.ports.stores import Stores
+from charactermemory.upkeep.derive import DeriveReport, derive
+
+SWEEP_COMMITS = 100
+"""Commits derived in one step; bounds memory and the time other writers wait."""
+SETTLED_AGE = timedelta(seconds=60)
+"""With several processes a commit is passed only when it is this old (consistency.md R5, service form)."""
+
+
+class SweepReport(Model):
+    """What a sweep did.
+
+    Attributes:
+        commits: commits looked at.
+        repaired: objects that a derived store did not have as the graph says, and now has.
+        repair_needed: what still failed.
+        vector_backlog: commits the index does not yet reflect, after the sweep.
+        statistics_backlog: the same for the statistics.
+    """
+
+    commits: int = 0
+    repaired: References = ()
+    repair_needed: RepairMarkers = ()
+    vector_backlog: int = 0
+    statistics_backlog: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to repair."""
+        return not self.repair_needed
+
+
+@dataclass
+class _Mark:
+    """How far one derived store's place may move; it stops before the first commit it lacks."""
+
+    applied: int
+    stopped: bool = False
+
+    def pass_over(self, token: int, equal: bool) -> None:
+        if token <= self.applied:
+            return
+        if not equal:
+            self.stopped = True
+        if not self.stopped:
+            self.applied = token
+
+
+def sweep(stores: Stores) -> SweepReport:
+    """Derive every commit that a derived store does not yet reflect, and move its mark.
+
+    In one process a commit is passed as soon as its objects are derived. With several, only when it is 60 s
+    old and its objects were found equal without a change, so that no late write of another process can undo
+    what the mark says.
+
+    Raises:
+        GraphWentBack: the graph ends before what a derived store has seen; verify repairs it.
+        StoreError: the graph could not be read.
+    """
+    refuse_older_graph(stores)
+    head = stores.graph.head()
+    vectors = _Mark(stores.vectors.cursor().applied)
+    statistics = _Mark(stores.statistics.cursor().applied)
+    low = min(vectors.applied, statistics.applied)
+    commits, repaired, markers = 0, set[MemoryObjectRef](), []
+    while low < head:
+        upto = min(low + SWEEP_COMMITS, head)
+        receipts = stores.graph.receipts(low, upto)
+        refs = {ref for receipt in receipts for ref in receipt.objects}
+        report = derive(stores, refs, isolate=True)
+        commits += len(receipts)
+        repaired |= set(report.changed)
+        markers += _markers(report)
+        _advance(stores, receipts, report, vectors, statistics)
+        if not vectors.stopped:
+            vectors.applied = max(vectors.applied, upto)
+        if not statistics.stopped:
+            statistics.applied = max(statistics.applied, upto)
+        low = upto
+    _write_marks(stores, vectors.applied, statistics.applied)
+    return SweepReport(
+        commits=commits,
+        repaired=tuple(sorted(repaired)),
+        repair_needed=tuple(markers),
+        vector_backlog=head - vectors.applied,
+        statistics_backlog=head - statistics.applied,
+    )
+
+
+def refuse_older_graph(stores: Stores) -> None:
+    """Compare the graph's end with what the derived stores have seen.
+
+    Raises:
+        GraphWentBack: the graph lost commits (restored copy, power cut).
+    """
+    high = max(stores.vectors.cursor().high, stores.statistics.cursor().high)
+    head = stores.graph.head()
+    if high > head:
+        raise GraphWentBack(stores.graph.collection, head, high)
+
+
+def _advance(
+    stores: Stores, receipts: list[Receipt], report: DeriveReport, vectors: _Mark, statistics: _Mark
+) -> None:
+    failed = {ref for failure in report.failures for ref in failure.objects}
+    unequal = failed | (set(report.changed) if stores.shared else set())
+    for receipt in receipts:
+        old_enough = not stores.shared or stores.clock() - receipt.at >= SETTLED_AGE
+        vectors.pass_over(receipt.token, old_enough and unequal.isdisjoint(receipt.objects))
+        statistics.pass_over(receipt.token, old_enough and report.statistics.status == "succeeded")
+
+
+def _write_marks(stores: Stores, vectors: int, statistics: int) -> None:
+    with stores.deriving:
+        stores.vectors.flush(vectors)
+        stores.vector_ledger.swept(vectors)
+        stores.vector_ledger.marked()
+        stores.statistics.advance(statistics)
+        stores.statistics_ledger.swept(statistics)
+
+
+def _markers(report: DeriveReport) -> list[VectorMaintenanceMarker | StatsUpdateMarker]:
+    markers: list[VectorMaintenanceMarker | StatsUpdateMarker] = []
+    if report.failures:
+        markers.append(VectorMaintenanceMarker(failures=report.failures))
+    if report.statistics.status == "failed":
+        markers.append(
+            StatsUpdateMarker(objects=report.statistics.failed_object_ids, causes=report.statistics.causes)
+        )
+    return markers
