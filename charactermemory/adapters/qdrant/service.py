@@ -1,0 +1,287 @@
+"""The vector index on a Qdrant server.
+
+Readers and writers use only the alias `<collection>`; the points lie in `<collection>.gen-<n>`, and one alias
+update switches (consistency.md §6). How the vectors were made is that collection's metadata.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from charactermemory.config import validate_collection_name
+from charactermemory.errors import CollectionIncompatible, StoreClosedError, VectorDatabaseError
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.embedding import Vector
+from charactermemory.ports.vectors import Cursor, HybridHits, VectorRecord
+
+from .connection import BACKEND, Connection, service_errors
+from .fit import FORMAT, KIND, Build, OnMismatch, check_fit, read_build
+from .lexical import DEFAULT_LANGUAGE, SPARSE_NAME, Lexical
+from .points import Points
+from .search import NOT_REQUESTED
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient, models
+
+STORE_NAME = "vector store"
+
+FIT_SECONDS = 10.0
+"""How long a finding on what the index was built with is trusted; another process may have rebuilt it."""
+
+
+class QdrantVectorIndex:
+    """`VectorIndex` on a Qdrant server of version 1.19 or later."""
+
+    def __init__(
+        self,
+        url: str | QdrantClient,
+        collection: str,
+        size: int,
+        fingerprint: str,
+        language: str = DEFAULT_LANGUAGE,
+        on_mismatch: OnMismatch = "refuse",
+        api_key: str | None = None,
+    ) -> None:
+        """Open or create the index of `collection` at `url` (see `build_client`), or through a given client.
+
+        Raises:
+            OutOfDomain: the collection's name or the language is not allowed; nothing was sent.
+            CollectionIncompatible: an existing collection has other vectors than ours, or (with `refuse`) was
+                made with another vector size or fingerprint; the data stay as they were.
+            UnsupportedSchemaVersion: (with `refuse`) it holds records of another version.
+            VectorDatabaseError: the server cannot be reached or refuses.
+        """
+        validate_collection_name(collection)
+        self._collection = collection
+        self._lexical = Lexical(language)
+        self._build = Build(size=size, fingerprint=fingerprint, lexical=self._lexical.fingerprint)
+        self._connection = Connection(url, api_key)
+        self._points = Points(self._connection, collection, size)
+        self._closed = False
+        self._lock = threading.Lock()
+        self._found = self._open()
+        self._found_at = time.monotonic()
+        if on_mismatch == "refuse":
+            check_fit(collection, self._build, self._found)
+
+    # --- collections and aliases -----------------------------------------------------------------
+
+    def _open(self) -> Build:
+        """Return what the serving collection was built with; make the first one where there is none."""
+        with service_errors():
+            client = self._connection.client()
+            if self._serving() is None:
+                if client.collection_exists(self._collection):
+                    self._read_build(self._collection)
+                    raise CollectionIncompatible(
+                        collection=self._collection,
+                        mismatch="collection_name",
+                        expected=f"an alias of {self._collection}.gen-<n>",
+                        actual="a collection of that name",
+                    )
+                self._point_alias_at(self._create())
+            found = self._read_build(self._collection)
+        self._points.ensure_cursor()
+        return found
+
+    def _serving(self) -> str | None:
+        """Return the name of the collection behind our alias."""
+        aliases = self._connection.client().get_aliases().aliases
+        return next((a.collection_name for a in aliases if a.alias_name == self._collection), None)
+
+    def _generations(self) -> dict[str, int]:
+        pattern = re.compile(re.escape(self._collection) + r"\.gen-(\d+)")
+        names = [item.name for item in self._connection.client().get_collections().collections]
+        return {name: int(match[1]) for name in names if (match := pattern.fullmatch(name))}
+
+    def _create(self) -> str:
+        """Make the next generation, empty, and return its name."""
+        from qdrant_client import models
+
+        client = self._connection.client()
+        name = f"{self._collection}.gen-{max(self._generations().values(), default=0) + 1}"
+        marker = {"kind": KIND, "format": FORMAT, "collection": self._collection}
+        client.create_collection(
+            name,
+            vectors_config=models.VectorParams(size=self._build.size, distance=models.Distance.COSINE),
+            sparse_vectors_config={SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            metadata=marker | self._build.stored(),
+        )
+        for field in ("object_id", "object_type"):
+            client.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD, wait=True)
+        Points(self._connection, name, self._build.size).ensure_cursor()
+        return name
+
+    def _point_alias_at(self, name: str) -> None:
+        from qdrant_client import models
+
+        create = models.CreateAlias(collection_name=name, alias_name=self._collection)
+        changes: list[Any] = [models.CreateAliasOperation(create_alias=create)]
+        if self._serving() is not None:
+            delete = models.DeleteAlias(alias_name=self._collection)
+            changes.insert(0, models.DeleteAliasOperation(delete_alias=delete))
+        self._connection.client().update_collection_aliases(changes)
+
+    def _read_build(self, name: str) -> Build:
+        """Check the vectors of collection `name` and return what it was built with (recall.md §11.11)."""
+        config = self._connection.client().get_collection(name).config
+        self._check_vectors(config.params)
+        return read_build(self._collection, config.metadata or {})
+
+    def _check_vectors(self, params: models.CollectionParams) -> None:
+        from qdrant_client import models
+
+        vectors = params.vectors
+        if vectors is None:
+            raise self._unfit("missing_vector_configuration", "one unnamed vector", "none")
+        if isinstance(vectors, dict):
+            if not vectors:
+                raise self._unfit("empty_vector_configuration", "one unnamed vector", "none")
+            raise self._unfit("named_vectors", "one unnamed vector", ", ".join(sorted(vectors)))
+        if vectors.distance != models.Distance.COSINE:
+            raise self._unfit("distance", "Cosine", vectors.distance.value)
+        sparse = (params.sparse_vectors or {}).get(SPARSE_NAME)
+        if sparse is None or sparse.modifier != models.Modifier.IDF:
+            raise self._unfit(
+                "missing_vector_configuration", f"a sparse vector {SPARSE_NAME} with modifier idf", "none"
+            )
+
+    def _unfit(self, mismatch: str, expected: str, actual: str) -> CollectionIncompatible:
+        return CollectionIncompatible(
+            collection=self._collection, mismatch=mismatch, expected=expected, actual=actual
+        )
+
+    def _check_fit(self, *, dense: bool = True, lexical: bool = True) -> None:
+        with self._lock:
+            if time.monotonic() - self._found_at > FIT_SECONDS:
+                with service_errors():
+                    self._found = self._read_build(self._collection)
+                self._found_at = time.monotonic()
+            found = self._found
+        check_fit(self._collection, self._build, found, dense=dense, lexical=lexical)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError(store=STORE_NAME)
+
+    # --- the port --------------------------------------------------------------------------------
+
+    def search(
+        self, embedding: Vector | None, text: str | None, limit: int, scope: Sequence[ObjectType]
+    ) -> HybridHits:
+        """See `VectorIndex.search`."""
+        self._check_open()
+        if limit <= 0 or not scope or (embedding is None and text is None):
+            return HybridHits(dense=NOT_REQUESTED, lexical=NOT_REQUESTED)
+        self._check_fit(dense=embedding is not None, lexical=text is not None)
+        terms = None if text is None else self._lexical.query(text)
+        return self._points.search(embedding, terms, text is not None, limit, scope)
+
+    def write(self, upserts: Sequence[VectorRecord], deletes: Sequence[MemoryObjectRef], high: int) -> None:
+        """See `VectorIndex.write`."""
+        self._check_open()
+        if upserts:
+            self._check_fit()
+        self._points.write(self._lexical, upserts, deletes, high)
+
+    def present(self, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, str]:
+        """See `VectorIndex.present`."""
+        self._check_open()
+        return self._points.present(refs)
+
+    def cursor(self) -> Cursor:
+        """See `VectorIndex.cursor`; asked of the server, since other processes write too."""
+        self._check_open()
+        return self._points.cursor()
+
+    def flush(self, applied: int | None = None) -> None:
+        """Record `applied`.
+
+        The server flushes by itself, every 5 s by default; what `applied` speaks of must be older than that,
+        which the sweeper's minute sees to (consistency.md R5).
+        """
+        self._check_open()
+        if applied is not None:
+            self._points.raise_applied(applied)
+
+    def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
+        """See `VectorIndex.scan`."""
+        self._check_open()
+        return self._points.scan(after, limit)
+
+    def count(self) -> int:
+        """See `VectorIndex.count`."""
+        self._check_open()
+        return self._points.count()
+
+    def begin_rebuild(self) -> QdrantRebuild:
+        """See `VectorIndex.begin_rebuild`; removes what an earlier rebuild left unfinished.
+
+        One rebuild a collection at a time: the caller holds the sweeper's lease.
+        """
+        self._check_open()
+        with service_errors():
+            serving = self._serving()
+            for name in self._generations():
+                if name != serving:
+                    self._connection.client().delete_collection(name)
+            return QdrantRebuild(self, self._create())
+
+    def close(self) -> None:
+        """See `VectorIndex.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._connection.close()
+
+
+class QdrantRebuild:
+    """A new generation beside the serving one; unusable after `switch` or `discard`."""
+
+    def __init__(self, index: QdrantVectorIndex, name: str) -> None:
+        self._index = index
+        self._points = Points(index._connection, name, index._build.size)
+        self._done = False
+
+    def _check_open(self) -> None:
+        self._index._check_open()
+        if self._done:
+            raise StoreClosedError(store=f"{STORE_NAME} generation {self._points.name}")
+
+    def write(self, upserts: Sequence[VectorRecord], deletes: Sequence[MemoryObjectRef], high: int) -> None:
+        """See `VectorRebuild.write`."""
+        self._check_open()
+        self._points.write(self._index._lexical, upserts, deletes, high)
+
+    def present(self, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, str]:
+        """See `VectorRebuild.present`."""
+        self._check_open()
+        return self._points.present(refs)
+
+    def switch(self, applied: int) -> None:
+        """See `VectorRebuild.switch`."""
+        self._check_open()
+        self._points.raise_applied(applied)
+        index = self._index
+        with service_errors():
+            old = index._serving()
+            if old is None:
+                raise VectorDatabaseError(
+                    backend=BACKEND, kind="response", message=f"alias {index._collection} is gone"
+                )
+            index._point_alias_at(self._points.name)
+            with index._lock:
+                index._found, index._found_at = index._build, time.monotonic()
+            self._done = True
+            index._connection.client().delete_collection(old)
+
+    def discard(self) -> None:
+        """See `VectorRebuild.discard`."""
+        self._check_open()
+        self._done = True
+        with service_errors():
+            self._index._connection.client().delete_collection(self._points.name)

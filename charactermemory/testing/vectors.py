@@ -1,0 +1,240 @@
+"""An in-memory vector index that keeps the whole port contract: exact, no engine, nothing on disk."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from charactermemory.adapters.qdrant.lexical import DEFAULT_LANGUAGE, Lexical, Terms
+from charactermemory.adapters.qdrant.records import SURFACE_OF, check_query, check_records
+from charactermemory.adapters.qdrant.search import (
+    NOT_REQUESTED,
+    Hit,
+    nothing_found,
+    rounded,
+    search_legs,
+    zero_norm_leg,
+)
+from charactermemory.errors import StoreClosedError
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.embedding import Vector
+from charactermemory.ports.vectors import Cursor, HybridHits, VectorRecord
+
+BACKEND = "in_memory"
+_STORE_NAME = "in-memory vector index"
+
+
+class _Stored(NamedTuple):
+    record: VectorRecord
+    unit: npt.NDArray[np.float32]
+    terms: dict[int, float]
+
+
+@dataclass
+class _Generation:
+    """What one rebuild makes: points by object, and the place in the commit log."""
+
+    points: dict[MemoryObjectRef, _Stored] = field(default_factory=dict)
+    cursor: Cursor = Cursor()
+
+    def write(
+        self,
+        lexical: Lexical,
+        vectors: Iterable[list[float]],
+        upserts: Sequence[VectorRecord],
+        deletes: Sequence[MemoryObjectRef],
+        high: int,
+    ) -> None:
+        """Write checked records."""
+        if not upserts and not deletes:
+            return
+        self.cursor = Cursor(self.cursor.applied, max(self.cursor.high, high))
+        for ref in deletes:
+            self.points.pop(ref, None)
+        for record, vector in zip(upserts, vectors, strict=True):
+            terms = lexical.document(record.surface.lexical_text)
+            weights = dict(zip(terms.indices, terms.values, strict=True)) if terms else {}
+            self.points[record.surface.ref] = _Stored(record, _unit(vector), weights)
+
+    def apply(self, applied: int | None) -> None:
+        """Raise `applied`."""
+        if applied is not None and applied > self.cursor.applied:
+            self.cursor = Cursor(applied, self.cursor.high)
+
+    def present(self, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, str]:
+        """Return the embedding texts of those refs that are there."""
+        return {ref: self.points[ref].record.surface.embedding_text for ref in refs if ref in self.points}
+
+
+def _unit(vector: list[float]) -> npt.NDArray[np.float32]:
+    exact = np.asarray(vector, dtype=np.float64)
+    return (exact / np.linalg.norm(exact)).astype(np.float32)
+
+
+class InMemoryVectorIndex:
+    """`VectorIndex` for tests: cosine and BM25 computed here, everything else by the adapters' own rules."""
+
+    def __init__(self, collection: str, size: int, language: str = DEFAULT_LANGUAGE) -> None:
+        self._collection = collection
+        self._size = size
+        self._lexical = Lexical(language)
+        self._lock = threading.RLock()
+        self._serving = _Generation()
+        self._closed = False
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreClosedError(store=_STORE_NAME)
+
+    def search(
+        self, embedding: Vector | None, text: str | None, limit: int, scope: Sequence[ObjectType]
+    ) -> HybridHits:
+        """See `VectorIndex.search`."""
+        self._check()
+        if limit <= 0 or not scope or (embedding is None and text is None):
+            return HybridHits(dense=NOT_REQUESTED, lexical=NOT_REQUESTED)
+        vector = None
+        if embedding is not None:
+            vector = check_query(BACKEND, self._collection, self._size, embedding)
+        terms = None if text is None else self._lexical.query(text)
+        with self._lock:
+            inside = [p for p in self._serving.points.values() if p.record.surface.ref.object_type in scope]
+            makers: list[Callable[[int], list[Hit]] | None] = [None, None]
+            if vector is not None:
+                by_cosine = self._by_cosine(inside, vector)
+                makers[0] = lambda ask: by_cosine[:ask]
+            if terms is not None:
+                by_terms = self._by_terms(inside, terms)
+                makers[1] = lambda ask: by_terms[:ask]
+            dense, lexical = search_legs(lambda requests: requests, makers, limit, len(inside))
+        if embedding is not None and vector is None:
+            dense = zero_norm_leg([_hit(point, 0.0) for point in inside], limit)
+        if text is not None and terms is None:
+            lexical = nothing_found(len(inside))
+        return HybridHits(dense=dense, lexical=lexical)
+
+    def _by_cosine(self, inside: Sequence[_Stored], vector: list[float]) -> list[Hit]:
+        unit = _unit(vector)
+        return _best_first(_hit(point, float(np.dot(point.unit, unit))) for point in inside)
+
+    def _by_terms(self, inside: Sequence[_Stored], terms: Terms) -> list[Hit]:
+        corpus = [point.terms for point in self._serving.points.values() if point.terms]
+        holders = Counter(term for weights in corpus for term in terms.indices if term in weights)
+        idf = {
+            term: math.log((len(corpus) - holders[term] + 0.5) / (holders[term] + 0.5) + 1)
+            for term in terms.indices
+        }
+        return _best_first(
+            _hit(point, sum(point.terms[term] * idf[term] for term in idf if term in point.terms))
+            for point in inside
+            if not point.terms.keys().isdisjoint(idf)
+        )
+
+    def write(self, upserts: Sequence[VectorRecord], deletes: Sequence[MemoryObjectRef], high: int) -> None:
+        """See `VectorIndex.write`."""
+        self._write(self._serving, upserts, deletes, high)
+
+    def _write(
+        self,
+        generation: _Generation,
+        upserts: Sequence[VectorRecord],
+        deletes: Sequence[MemoryObjectRef],
+        high: int,
+    ) -> None:
+        self._check()
+        vectors = check_records(BACKEND, self._collection, self._size, upserts)
+        with self._lock:
+            generation.write(self._lexical, vectors, upserts, deletes, high)
+
+    def present(self, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, str]:
+        """See `VectorIndex.present`."""
+        self._check()
+        with self._lock:
+            return self._serving.present(refs)
+
+    def cursor(self) -> Cursor:
+        """See `VectorIndex.cursor`."""
+        self._check()
+        return self._serving.cursor
+
+    def flush(self, applied: int | None = None) -> None:
+        """See `VectorIndex.flush`; memory is as durable as it gets."""
+        self._check()
+        with self._lock:
+            self._serving.apply(applied)
+
+    def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
+        """See `VectorIndex.scan`."""
+        self._check()
+        with self._lock:
+            order = sorted(self._serving.points)
+            start = 0 if after is None else int(after)
+            texts = self._serving.present(order[start : start + limit])
+        end = start + limit
+        return list(texts.items()), str(end) if end < len(order) else None
+
+    def count(self) -> int:
+        """See `VectorIndex.count`."""
+        self._check()
+        return len(self._serving.points)
+
+    def begin_rebuild(self) -> InMemoryRebuild:
+        """See `VectorIndex.begin_rebuild`."""
+        self._check()
+        return InMemoryRebuild(self)
+
+    def close(self) -> None:
+        """See `VectorIndex.close`."""
+        self._closed = True
+
+
+def _hit(point: _Stored, score: float) -> Hit:
+    surface = point.record.surface
+    return Hit(rounded(score), surface.ref, SURFACE_OF[surface.ref.object_type])
+
+
+def _best_first(hits: Iterable[Hit]) -> list[Hit]:
+    return sorted(hits, key=lambda hit: -hit.score)
+
+
+class InMemoryRebuild:
+    """`VectorRebuild` of the in-memory index."""
+
+    def __init__(self, index: InMemoryVectorIndex) -> None:
+        self._index = index
+        self._generation: _Generation | None = _Generation()
+
+    def _use(self) -> _Generation:
+        self._index._check()
+        if self._generation is None:
+            raise StoreClosedError(store=f"{_STORE_NAME} generation")
+        return self._generation
+
+    def write(self, upserts: Sequence[VectorRecord], deletes: Sequence[MemoryObjectRef], high: int) -> None:
+        """See `VectorRebuild.write`."""
+        self._index._write(self._use(), upserts, deletes, high)
+
+    def present(self, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, str]:
+        """See `VectorRebuild.present`."""
+        with self._index._lock:
+            return self._use().present(refs)
+
+    def switch(self, applied: int) -> None:
+        """See `VectorRebuild.switch`."""
+        with self._index._lock:
+            generation = self._use()
+            generation.apply(applied)
+            self._index._serving = generation
+            self._generation = None
+
+    def discard(self) -> None:
+        """See `VectorRebuild.discard`."""
+        self._use()
+        self._generation = None
