@@ -1,0 +1,71 @@
+"""How each kind of index is opened."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from charactermemory.adapters.qdrant.edge import EdgeVectorIndex
+from charactermemory.adapters.qdrant.service import QdrantVectorIndex
+from charactermemory.ports.vectors import VectorIndex
+
+FINGERPRINT = "hashing:4"
+
+
+class Locked:
+    """A client whose calls come one at a time: local mode is not thread-safe."""
+
+    def __init__(self, client):
+        self._client = client
+        self._lock = threading.RLock()
+
+    def __getattr__(self, name):
+        value = getattr(self._client, name)
+        if not callable(value):
+            return value
+
+        def call(*args, **kwargs):
+            with self._lock:
+                return value(*args, **kwargs)
+
+        return call
+
+
+@pytest.fixture
+def local_client() -> Iterator[Locked]:
+    from qdrant_client import QdrantClient
+
+    client = QdrantClient(":memory:")
+    yield Locked(client)
+    client.close()
+
+
+@pytest.fixture
+def opened() -> Iterator[list[VectorIndex]]:
+    indexes: list[VectorIndex] = []
+    yield indexes
+    for index in indexes:
+        index.close()
+
+
+@pytest.fixture
+def open_edge(tmp_path: Path, opened: list[VectorIndex]) -> Callable[..., EdgeVectorIndex]:
+    def open_index(
+        collection="contract", size=4, fingerprint=FINGERPRINT, root=tmp_path / "vectors", **options
+    ) -> EdgeVectorIndex:
+        index = EdgeVectorIndex(root, collection, size, fingerprint, **options)
+        opened.append(index)
+        return index
+
+    return open_index
+
+
+@pytest.fixture
+def open_service_memory(local_client: Locked, opened: list[VectorIndex]) -> Callable[..., QdrantVectorIndex]:
+    def open_index(collection="contract", size=4, fingerprint=FINGERPRINT, **options) -> QdrantVectorIndex:
+        index = QdrantVectorIndex(local_client, collection, size, fingerprint, **options)
+        opened.append(index)
+        return index
+
+    return open_index
