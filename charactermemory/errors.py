@@ -292,9 +292,7 @@ class AuthoredBeliefAboutLink(DomainValidationError):
 
     def describe(self) -> str:
         """Say what to do instead."""
-        return (
-            "about links between a memory and a notion are derived: name the notion in the memory's entity_ids"
-        )
+        return "about links between a memory and a notion are derived: name the notion in the memory's entity_ids"
 
 
 @dataclass(eq=False)
@@ -713,7 +711,9 @@ class ThreadNotFoundError(HistoryError):
 
     def describe(self) -> str:
         """Name the thread and the way out."""
-        return f"thread {self.thread_id!r} is not stored; create it with create_thread or get_or_create_thread"
+        return (
+            f"thread {self.thread_id!r} is not stored; create it with create_thread or get_or_create_thread"
+        )
 
 
 @dataclass(eq=False)

@@ -53,7 +53,7 @@ class MemoryObjectRef(BaseModel):
     id: Annotated[UUID, Field(description="Id of the object")]
 
     @classmethod
-    def of(cls, object_type: ObjectType, id: UUID) -> MemoryObjectRef:  # noqa: A002
+    def of(cls, object_type: ObjectType, id: UUID) -> MemoryObjectRef:
         """Shorthand for the keyword constructor."""
         return cls(object_type=object_type, id=id)
 

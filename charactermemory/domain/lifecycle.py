@@ -107,5 +107,3 @@ def derived_links(memory: DerivedMemory) -> tuple[MemoryLink, ...]:
         for notion in memory.entity_ids
     ]
     return tuple(sorted(links, key=lambda item: item.id.int))
-
-

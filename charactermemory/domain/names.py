@@ -6,7 +6,9 @@ import re
 import unicodedata
 
 # The Unicode White_Space property. str.split() would also fold U+001C..U+001F, which are no white space.
-_WHITE_SPACE = re.compile("[\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+_WHITE_SPACE = re.compile(
+    "[\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+)
 
 
 def normalize_name(name: str) -> str:

@@ -24,7 +24,9 @@ SceneTime = Annotated[AwareDatetime, PlainSerializer(scene_time_text, when_used=
 class Participant(Model):
     """Somebody present. Any of the three may be missing; a wholly blank one is dropped by the scene."""
 
-    key: Annotated[MemoryId | None, Field(description="Id of the notion, when the host knows who it is")] = None
+    key: Annotated[MemoryId | None, Field(description="Id of the notion, when the host knows who it is")] = (
+        None
+    )
     name: Name | None = None
     description: Name | None = None
 

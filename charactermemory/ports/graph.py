@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecycleEvent, Stored
 from charactermemory.domain.objects import MemoryObject
-from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
+from charactermemory.ids import MemoryId, MemoryObjectRef
 
 Operation = Literal["commit", "link", "correct", "forget"]
 

@@ -106,7 +106,12 @@ class StatisticsStore(Protocol):
         ...
 
     def best(
-        self, hub: MemoryObjectRef, relation: RelationType, object_type: ObjectType, scope: CountScope, limit: int
+        self,
+        hub: MemoryObjectRef,
+        relation: RelationType,
+        object_type: ObjectType,
+        scope: CountScope,
+        limit: int,
     ) -> list[MemoryObjectRef]:
         """Return the hub's best objects in scope: salience, then memory time, both descending, then id."""
         ...

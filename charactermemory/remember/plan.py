@@ -193,7 +193,7 @@ class CandidateValidationIssue(Model):
     @property
     def message(self) -> str:
         """One line made from the fields."""
-        parts = [self.kind]
+        parts: list[str] = [self.kind]
         if self.role:
             parts.append(self.role)
         if self.referenced:

@@ -133,7 +133,9 @@ class RememberPlanDefaults(Model):
         return cls(operation_seed=str(new_id()), created_at=clock())
 
 
-def prepare(data: RememberInput, options: PrepareOptions, defaults: RememberPlanDefaults) -> RememberWritePlan:
+def prepare(
+    data: RememberInput, options: PrepareOptions, defaults: RememberPlanDefaults
+) -> RememberWritePlan:
     """Make the plan of an input.
 
     Raises:
@@ -144,9 +146,13 @@ def prepare(data: RememberInput, options: PrepareOptions, defaults: RememberPlan
     shown = [item for item in objects if not _is_hint(item)]
     candidates: list[MemoryCandidate] = list(objects)
     if options.include_vector_index_candidates:
-        candidates += [VectorIndexCandidate(candidate=_request(VectorIndexRequest, "target", c)) for c in shown]
+        candidates += [
+            VectorIndexCandidate(candidate=_request(VectorIndexRequest, "target", c)) for c in shown
+        ]
     if options.include_stats_update_candidates:
-        candidates += [StatsUpdateCandidate(candidate=_request(StatsUpdateRequest, "subject", c)) for c in shown]
+        candidates += [
+            StatsUpdateCandidate(candidate=_request(StatsUpdateRequest, "subject", c)) for c in shown
+        ]
     return RememberWritePlan(source_input_ref=data.source_reference(), candidates=tuple(candidates))
 
 
@@ -205,7 +211,9 @@ class _Planner:
             ProducerKind.CALLER, CandidateSource(episode_ids=episode_ids, observation_ids=observed)
         )
         for index, memory in enumerate(data.derived_memory_drafts):
-            yield candidate(self._derived(memory, f"derived:{index}", episode_ids, observed), derived_by_caller)
+            yield candidate(
+                self._derived(memory, f"derived:{index}", episode_ids, observed), derived_by_caller
+            )
         for index, link in enumerate(data.memory_link_drafts):
             yield candidate(self._filled(link, f"caller-link:{index}"), by_caller)
         for link in self._hint_links():

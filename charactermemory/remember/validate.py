@@ -42,7 +42,6 @@ from charactermemory.remember.plan import (
     VectorIndexCandidate,
 )
 
-
 # Stands in for missing times while domain rules are judged; the object made with it is thrown away.
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 

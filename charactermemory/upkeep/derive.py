@@ -14,7 +14,7 @@ from typing import Protocol
 
 from charactermemory.domain.kinds import RetentionState
 from charactermemory.domain.lifecycle import Stored
-from charactermemory.domain.objects import MemoryLink, MemoryObject, Observation
+from charactermemory.domain.objects import MemoryObject
 from charactermemory.domain.repair import (
     Cause,
     StatsUpdateStatus,
@@ -26,11 +26,12 @@ from charactermemory.errors import (
     EmbeddingError,
     StoreError,
 )
-from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.embedding import Vector
+from charactermemory.ports.graph import GraphStore
 from charactermemory.ports.stores import Stores
 from charactermemory.ports.vectors import Surface, VectorRecord
-from charactermemory.upkeep.projection import MissingEnds, project
+from charactermemory.upkeep.projection import MissingEnds, project, wanted_ends
 from charactermemory.upkeep.surfaces import INDEXED_TYPES, surface_of
 
 READ_IS_FRESH_SECONDS = 30.0
@@ -329,14 +330,14 @@ def _move_vector_mark(stores: Stores) -> None:
 def _write_statistics(stores: Stores, refs: Sequence[MemoryObjectRef], state: _State) -> StatsUpdateStatus:
     causes: list[Cause] = []
     try:
-        ends = stores.graph.read(ends_needed(state.stored))
+        ends = read_ends(stores.graph, state.stored)
     except StoreError as error:
         return _statistics_failed(refs, (Cause.of("graph_read", error),))
     try:
         projection = project(state.stored.values(), ends)
     except MissingEnds as missing:
         causes.append(Cause.of("graph_read", missing))
-        projection = missing.rest
+        projection = missing.projection
     try:
         stores.statistics.apply(projection, state.as_of)
         if not causes:
@@ -354,15 +355,15 @@ def _write_statistics(stores: Stores, refs: Sequence[MemoryObjectRef], state: _S
     return StatsUpdateStatus(updated_object_ids=tuple(refs))
 
 
-def ends_needed(stored: Mapping[MemoryObjectRef, Stored]) -> set[MemoryObjectRef]:
-    """Return what a projection of `stored` looks up beside it: link ends and episodes of observations."""
-    needed: set[MemoryObjectRef] = set()
-    for item in stored.values():
-        if isinstance(item.object, MemoryLink):
-            needed |= {item.object.source, item.object.target}
-        elif isinstance(item.object, Observation):
-            needed.add(MemoryObjectRef.of(ObjectType.EPISODE, item.object.episode_id))
-    return needed - stored.keys()
+def read_ends(graph: GraphStore, stored: Mapping[MemoryObjectRef, Stored]) -> dict[MemoryObjectRef, Stored]:
+    """Read what a projection of `stored` looks up beside it: link ends, and episodes of observations."""
+    ends: dict[MemoryObjectRef, Stored] = {}
+    while wanted := wanted_ends(stored.values(), ends) - ends.keys():
+        found = graph.read(wanted)
+        ends |= found
+        if len(found) < len(wanted):
+            break
+    return ends
 
 
 def _statistics_failed(refs: Iterable[MemoryObjectRef], causes: tuple[Cause, ...]) -> StatsUpdateStatus:

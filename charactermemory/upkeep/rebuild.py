@@ -11,7 +11,7 @@ from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.graph import GraphStore
 from charactermemory.ports.statistics import Projection
 from charactermemory.ports.stores import Stores
-from charactermemory.upkeep.derive import ends_needed, index
+from charactermemory.upkeep.derive import index, read_ends
 from charactermemory.upkeep.projection import project
 
 PAGE = 256
@@ -45,7 +45,7 @@ def projections(graph: GraphStore, refs_by_page: Iterable[list[MemoryObjectRef]]
     """Yield the projection of each page of references."""
     for refs in refs_by_page:
         stored = graph.read(refs)
-        yield project(stored.values(), graph.read(ends_needed(stored)))
+        yield project(stored.values(), read_ends(graph, stored))
 
 
 def rebuild_statistics(stores: Stores) -> int:

@@ -1,0 +1,1 @@
+"""Revising: linking, correcting and forgetting what is stored, without rewriting it."""
