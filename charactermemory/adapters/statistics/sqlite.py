@@ -1,0 +1,231 @@
+"""The statistics port on SQLite (DESIGN R11, consistency.md §8)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable
+from os import PathLike
+from typing import Any
+
+from charactermemory.adapters.statistics.database import MEMORY, Database
+from charactermemory.adapters.statistics.merging import merge
+from charactermemory.adapters.statistics.rebuilding import rebuild
+from charactermemory.adapters.statistics.rows import (
+    STANDINGS,
+    Weight,
+    edge_of,
+    key_of,
+    ref_of,
+    state_of,
+)
+from charactermemory.domain.kinds import RelationType
+from charactermemory.errors import RetrievalStatsStoreError
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.statistics import (
+    Count,
+    CountScope,
+    Health,
+    HubEdge,
+    ObjectState,
+    Projection,
+)
+from charactermemory.ports.vectors import Cursor
+
+__all__ = ["MEMORY", "SqliteStatistics"]
+
+
+class SqliteStatistics:
+    """One collection's statistics in a SQLite file, which other collections may share, or in `:memory:`.
+
+    Implements `charactermemory.ports.statistics.StatisticsStore`. Thread-safe; a file also serves several
+    processes. After a fork, a file is opened anew and `:memory:` raises `StoreForkedError`; after `close`
+    everything raises `StoreClosedError`.
+    """
+
+    def __init__(self, path: str | PathLike[str], collection: str) -> None:
+        """Open `path`, creating what is missing.
+
+        Raises:
+            RetrievalStatsStoreError: `filesystem`, or `sqlite` for a file that is damaged, of another program
+                or of another version.
+        """
+        self._collection = collection
+        self._database = Database(path)
+        try:
+            with self._database.writing() as connection:
+                connection.execute(
+                    "INSERT OR IGNORE INTO generation (collection, role) VALUES (?, 'serving')", (collection,)
+                )
+        except BaseException:
+            self._database.close()
+            raise
+
+    def apply(self, projection: Projection, token: int) -> None:
+        """Record a projection; see the port."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE generation SET high = max(high, ?),"
+                " applied = CASE WHEN role = 'serving' AND applied = ? - 1 THEN ? ELSE applied END"
+                " WHERE collection = ? AND role IN ('serving', 'building')",
+                (token, token, token, self._collection),
+            )
+            generations = connection.execute(
+                "SELECT id FROM generation WHERE collection = ? AND role IN ('serving', 'building')",
+                (self._collection,),
+            ).fetchall()
+            for (generation,) in generations:
+                merge(connection, generation, projection)
+
+    def advance(self, applied: int) -> None:
+        """Record that every commit up to `applied` is reflected; see the port."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE generation SET applied = max(applied, ?), high = max(high, ?)"
+                " WHERE collection = ? AND role = 'serving'",
+                (applied, applied, self._collection),
+            )
+
+    def cursor(self) -> Cursor:
+        """Return the place in the commit log."""
+        with self._database.reading() as connection:
+            applied, high, _ = self._serving(connection, "applied, high, cause")
+        return Cursor(applied=applied, high=high)
+
+    def counts(
+        self, hubs: Collection[MemoryObjectRef], relation: RelationType, object_type: ObjectType
+    ) -> dict[MemoryObjectRef, Count]:
+        """Return each hub's count; see the port."""
+        counts = {}
+        with self._database.reading() as connection:
+            generation = self._generation(connection)
+            for hub in hubs:
+                row = connection.execute(
+                    "SELECT total, active, current FROM hub_count WHERE generation = ?"
+                    " AND hub = ? AND hub_type = ? AND relation = ? AND object_type = ?",
+                    (generation, *key_of(hub), relation.rank, object_type.rank),
+                ).fetchone()
+                if row:
+                    counts[hub] = _count(row, f"{hub} {relation.value} {object_type.value}")
+        return counts
+
+    def global_count(self, relation: RelationType, object_type: ObjectType) -> Count | None:
+        """Return the count over all hubs; see the port."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT total, active, current FROM global_count"
+                " WHERE generation = ? AND relation = ? AND object_type = ?",
+                (self._generation(connection), relation.rank, object_type.rank),
+            ).fetchone()
+        return _count(row, f"all {relation.value} {object_type.value}") if row else None
+
+    def best(
+        self,
+        hub: MemoryObjectRef,
+        relation: RelationType,
+        object_type: ObjectType,
+        scope: CountScope,
+        limit: int,
+    ) -> list[MemoryObjectRef]:
+        """Return the hub's best objects, by one indexed read for each standing in scope."""
+        if limit <= 0:
+            return []
+        rows: list[tuple[float, int, bytes]] = []
+        with self._database.reading() as connection:
+            generation = self._generation(connection)
+            for standing in STANDINGS[scope]:
+                rows += connection.execute(
+                    "SELECT salience, memory_time, object FROM edge WHERE generation = ?"
+                    " AND hub = ? AND hub_type = ? AND relation = ? AND object_type = ? AND standing = ?"
+                    " ORDER BY salience DESC, memory_time DESC, object LIMIT ?",
+                    (generation, *key_of(hub), relation.rank, object_type.rank, standing, limit),
+                )
+        rows.sort(key=lambda row: (-row[0], -row[1], row[2]))
+        return [ref_of(object_id, object_type.rank) for _, _, object_id in rows[:limit]]
+
+    def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:
+        """Return the recorded states among `refs`."""
+        found = {}
+        with self._database.reading() as connection:
+            generation = self._generation(connection)
+            for ref in refs:
+                row = connection.execute(
+                    "SELECT standing, salience, memory_time, month_day FROM state"
+                    " WHERE generation = ? AND id = ? AND object_type = ?",
+                    (generation, *key_of(ref)),
+                ).fetchone()
+                if row:
+                    found[ref] = state_of(ref, Weight(*row))
+        return found
+
+    def scan(self, after: MemoryObjectRef | None, limit: int) -> list[ObjectState]:
+        """Page through all states in ref order."""
+        start = key_of(after) if after else (b"", 0)
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT id, object_type, standing, salience, memory_time, month_day FROM state"
+                " WHERE generation = ? AND (id, object_type) > (?, ?) ORDER BY id, object_type LIMIT ?",
+                (self._generation(connection), *start, max(limit, 0)),
+            ).fetchall()
+        return [state_of(ref_of(row[0], row[1]), Weight(*row[2:])) for row in rows]
+
+    def edges_of(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, frozenset[HubEdge]]:
+        """Return the recorded edges of each object among `refs`; one without any has no key."""
+        found = {}
+        with self._database.reading() as connection:
+            generation = self._generation(connection)
+            for ref in refs:
+                rows = connection.execute(
+                    "SELECT hub, hub_type, relation FROM edge"
+                    " WHERE generation = ? AND object = ? AND object_type = ?",
+                    (generation, *key_of(ref)),
+                ).fetchall()
+                if rows:
+                    found[ref] = frozenset(
+                        edge_of(hub, hub_type, relation, ref) for hub, hub_type, relation in rows
+                    )
+        return found
+
+    def health(self, head: int) -> Health:
+        """Return the health; a store that never caught up lags, and has no counters to mislead with."""
+        with self._database.reading() as connection:
+            applied, cause = self._serving(connection, "applied, cause")
+        if cause is not None:
+            return Health("unhealthy", cause)
+        return Health("lagging") if applied < head else Health("healthy")
+
+    def mark_unhealthy(self, cause: str) -> None:
+        """Record why the store is not to be trusted; kept until `rebuild`, the last cause winning."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE generation SET cause = ? WHERE collection = ? AND role = 'serving'",
+                (cause, self._collection),
+            )
+
+    def rebuild(self, projections: Iterable[Projection], applied: int) -> None:
+        """Replace everything while the old rows serve; see the port and `rebuilding`."""
+        rebuild(self._database, self._collection, projections, applied)
+
+    def close(self) -> None:
+        """Release; a second call does nothing."""
+        self._database.close()
+
+    def _generation(self, connection: sqlite3.Connection) -> int:
+        (generation,) = self._serving(connection, "id")
+        return int(generation)
+
+    def _serving(self, connection: sqlite3.Connection, columns: str) -> tuple[Any, ...]:
+        row: tuple[Any, ...] | None = connection.execute(
+            f"SELECT {columns} FROM generation WHERE collection = ? AND role = 'serving'",  # noqa: S608
+            (self._collection,),
+        ).fetchone()
+        if row is None:
+            raise RetrievalStatsStoreError("sqlite", f"the rows of {self._collection} were removed")
+        return row
+
+
+def _count(row: tuple[int, int, int], what: str) -> Count:
+    if min(row) < 0:
+        raise RetrievalStatsStoreError(
+            "negative_counter", f"{what} reads {row}; rebuild the statistics from the graph"
+        )
+    return Count(*row)
