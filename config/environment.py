@@ -21,6 +21,7 @@ _MEMORY_KEYS = frozenset(
         "QDRANT_CONNECTION_STRING",
         "EMBEDDING_PROVIDER",
         "EMBEDDING_MODEL",
+        "EMBEDDING_MODEL_PATH",
         "EMBEDDING_MAX_RETRIES",
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",

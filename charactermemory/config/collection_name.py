@@ -1,4 +1,4 @@
-"""Settings that the core itself checks."""
+"""What a collection may be called."""
 
 from __future__ import annotations
 
