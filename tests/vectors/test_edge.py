@@ -1,0 +1,423 @@
+"""The embedded index: its folder, what it refuses to open, and what its engine is never asked."""
+
+import json
+import shutil
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from charactermemory.adapters.qdrant import edge as edge_module
+from charactermemory.adapters.qdrant.edge import EdgeVectorIndex
+from charactermemory.adapters.qdrant.records import CURSOR_POINT, payload, point_id
+from charactermemory.domain.kinds import SCHEMA_VERSION
+from charactermemory.errors import (
+    CollectionIncompatible,
+    NotAStore,
+    OutOfDomain,
+    UnsupportedSchemaVersion,
+    VectorDatabaseError,
+)
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.vectors import Completeness, Cursor, VectorSurface
+from charactermemory.testing.vector_contract import EVERY_TYPE, numbers, record, ref
+
+from .conftest import FINGERPRINT
+
+ONE = [1.0, 0.0, 0.0, 0.0]
+
+
+class Spy:
+    """A shard that keeps the names of the engine calls made through it."""
+
+    def __init__(self, shard):
+        self.shard = shard
+        self.calls = []
+
+    def __getattr__(self, name):
+        self.calls.append(name)
+        return getattr(self.shard, name)
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    return tmp_path / "vectors"
+
+
+def spy_on(index) -> Spy:
+    generation = index._store.generation
+    generation._shard = Spy(generation._shard)
+    return generation._shard
+
+
+def shard_of(index):
+    return index._store.generation._shard
+
+
+@pytest.mark.spec("recall-76")
+def test_nothing_asked_reaches_no_engine(open_edge):
+    index = open_edge()
+    index.write([record(1, ONE, "dog")], [], 1)
+    spy = spy_on(index)
+    for embedding, text, limit, scope in (
+        (ONE, "dog", 5, ()),
+        (ONE, "dog", 0, EVERY_TYPE),
+        (None, None, 5, EVERY_TYPE),
+    ):
+        hits = index.search(embedding, text, limit, scope)
+        assert hits.dense.completeness == hits.lexical.completeness == Completeness(kind="not_requested")
+    assert spy.calls == []
+
+
+@pytest.mark.spec("recall-91")
+def test_an_empty_write_reaches_no_engine(open_edge):
+    index = open_edge()
+    index.write([record(1, ONE)], [], 1)
+    spy = spy_on(index)
+    index.write([], [], 5)
+    assert spy.calls == []
+    assert index.count() == 1
+
+
+def test_both_legs_are_one_engine_call(open_edge):
+    index = open_edge()
+    index.write([record(1, ONE, "dog"), record(2, [0, 1, 0, 0], "cat")], [], 1)
+    index.search(ONE, "dog", 5, EVERY_TYPE)
+    spy = spy_on(index)
+    index.search(ONE, "dog", 5, EVERY_TYPE)
+    assert spy.calls == ["query_batch"]
+
+
+def test_high_goes_into_the_same_engine_call_as_the_points_and_ahead_of_deletes(open_edge):
+    index = open_edge()
+    index.write([record(1, ONE)], [], 1)
+    spy = spy_on(index)
+    index.write([record(2, ONE)], [], 2)
+    assert spy.calls.count("update") == 1
+    seen = []
+
+    def update(operation):
+        seen.append(spy.shard.retrieve([CURSOR_POINT], True, False)[0].payload["high"])
+        spy.shard.update(operation)
+
+    spy.update = update
+    index.write([], [ref(1)], 3)
+    assert seen == [2, 3]
+
+
+def test_exhaustive_counts_the_scope(open_edge):
+    """The number kept in memory follows every kind of write."""
+    index = open_edge()
+    index.write([record(n, ONE) for n in range(1, 6)], [], 1)
+    index.write([record(9, ONE, object_type=ObjectType.EPISODE)], [], 1)
+
+    def scanned(*scope):
+        return index.search(ONE, None, 1, scope).dense.completeness.scanned
+
+    assert (scanned(*EVERY_TYPE), scanned(ObjectType.OBSERVATION)) == (6, 5)
+    index.write([record(5, ONE), record(6, ONE), record(6, ONE)], [], 2)
+    assert (scanned(*EVERY_TYPE), scanned(ObjectType.OBSERVATION)) == (7, 6)
+    index.write([record(7, ONE)], [], 2)
+    assert scanned(*EVERY_TYPE) == 8
+    index.write([], [ref(1), ref(99)], 3)
+    assert (scanned(*EVERY_TYPE), scanned(ObjectType.OBSERVATION)) == (7, 6)
+
+
+@pytest.mark.spec("recall-87")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"object_type": "gizmo"},
+        {"surface": "back"},
+        {"object_id": "no-id"},
+        {"object_id": None},
+        {"object_type": 7},
+    ],
+)
+def test_a_point_that_cannot_be_read_fails_the_whole_search(open_edge, damage):
+    import qdrant_edge as qe
+
+    index = open_edge()
+    index.write([record(1, ONE)], [], 1)
+    fields = {name: value for name, value in (payload(record(2, ONE)) | damage).items() if value is not None}
+    shard_of(index).update(qe.UpdateOperation.upsert_points([qe.Point(UUID(int=5), {"": ONE}, fields)]))
+    with pytest.raises(VectorDatabaseError) as caught:
+        index.search(ONE, None, 5, EVERY_TYPE)
+    assert caught.value.kind == "payload_deserialization"
+
+
+@pytest.mark.spec("recall-88")
+def test_extra_payload_fields_are_ignored(open_edge):
+    import qdrant_edge as qe
+
+    index = open_edge()
+    fields = payload(record(2, ONE, "dog")) | {f"extra_{n}": n for n in range(28)}
+    point = qe.Point(point_id(ref(2), VectorSurface.TEXT), {"": ONE}, fields)
+    shard_of(index).update(qe.UpdateOperation.upsert_points([point]))
+    assert numbers(index.search(ONE, None, 5, EVERY_TYPE).dense) == [2]
+    assert index.present([ref(2)]) == {ref(2): "Label: dog"}
+
+
+def test_a_point_holds_exactly_five_fields(open_edge):
+    index = open_edge()
+    index.write([record(1, ONE, "dog")], [], 1)
+    (stored,) = shard_of(index).retrieve([point_id(ref(1), VectorSurface.TEXT)], True, False)
+    assert stored.payload == {
+        "object_id": str(UUID(int=1)),
+        "object_type": "observation",
+        "surface": "text",
+        "schema_version": SCHEMA_VERSION,
+        "embedding_text": "Label: dog",
+    }
+
+
+def test_a_delete_removes_surfaces_an_older_release_wrote(open_edge):
+    import qdrant_edge as qe
+
+    index = open_edge()
+    index.write([record(1, ONE), record(2, ONE)], [], 1)
+    old = qe.Point(
+        point_id(ref(1), VectorSurface.SUMMARY), {"": ONE}, payload(record(1, ONE)) | {"surface": "summary"}
+    )
+    shard_of(index).update(qe.UpdateOperation.upsert_points([old]))
+    index.write([], [ref(1)], 2)
+    assert numbers(index.search(ONE, None, 5, EVERY_TYPE).dense) == [2]
+
+
+@pytest.mark.spec("recall-80")
+def test_a_store_of_another_size_is_refused_and_left_as_it_was(open_edge):
+    index = open_edge(size=8)
+    index.write([record(1, [1.0] * 8, "dog")], [], 3)
+    index.close()
+    with pytest.raises(CollectionIncompatible) as caught:
+        open_edge(size=16)
+    assert (caught.value.mismatch, caught.value.expected, caught.value.actual) == ("vector_size", "16", "8")
+    again = open_edge(size=8)
+    assert again.present([ref(1)]) == {ref(1): "Label: dog"}
+    assert again.cursor() == Cursor(applied=0, high=3)
+
+
+def test_another_fingerprint_is_refused_with_both_and_the_remedy(open_edge):
+    open_edge(fingerprint="one").close()
+    with pytest.raises(CollectionIncompatible, match="memory_rebuild_vectors") as caught:
+        open_edge(fingerprint="two")
+    assert (caught.value.mismatch, caught.value.expected, caught.value.actual) == (
+        "fingerprint",
+        "two",
+        "one",
+    )
+    with pytest.raises(CollectionIncompatible) as caught:
+        open_edge(fingerprint="one", language="german")
+    assert caught.value.mismatch == "fingerprint"
+    assert "english" in caught.value.actual
+    assert "german" in caught.value.expected
+
+
+def test_rebuild_only_serves_words_and_waits_for_the_rebuild(open_edge):
+    """With another embedder the words still answer, forgetting still works, vectors are not written."""
+    old = open_edge(fingerprint="one")
+    old.write([record(1, ONE, "dog"), record(2, ONE, "dog")], [], 1)
+    old.close()
+    index = open_edge(fingerprint="two", size=8, on_mismatch="rebuild_only")
+    assert numbers(index.search(None, "dog", 5, EVERY_TYPE).lexical) == [1, 2]
+    for refused in (
+        lambda: index.search([1.0] * 8, "dog", 5, EVERY_TYPE),
+        lambda: index.write([record(3, [1.0] * 8)], [], 2),
+    ):
+        with pytest.raises(CollectionIncompatible):
+            refused()
+    index.write([], [ref(2)], 2)
+    assert index.count() == 1
+    rebuild = index.begin_rebuild()
+    rebuild.write([record(1, [1.0] * 8, "dog")], [], 2)
+    rebuild.switch(applied=2)
+    assert numbers(index.search([1.0] * 8, "dog", 5, EVERY_TYPE).dense) == [1]
+    index.close()
+    assert open_edge(fingerprint="two", size=8).cursor() == Cursor(applied=2, high=2)
+
+
+def test_an_index_opened_before_a_switch_to_another_fingerprint_does_not_mix(open_edge):
+    first = open_edge(fingerprint="one")
+    second = open_edge(fingerprint="two", on_mismatch="rebuild_only")
+    second.begin_rebuild().switch(applied=0)
+    with pytest.raises(CollectionIncompatible):
+        first.search(ONE, None, 5, EVERY_TYPE)
+    with pytest.raises(CollectionIncompatible):
+        first.write([record(1, ONE)], [], 1)
+
+
+@pytest.mark.spec("recall-82")
+@pytest.mark.parametrize("name", ["Main", "a/b", "con", "", "-x", "a" * 129])
+def test_bad_collection_names_touch_no_folder(open_edge, root, name):
+    with pytest.raises(OutOfDomain) as caught:
+        open_edge(name)
+    assert caught.value.keys == ("collection_name",)
+    assert not root.exists()
+
+
+@pytest.mark.spec("recall-82")
+@pytest.mark.parametrize("name", ["a", "0-x_1", "a" * 128])
+def test_good_collection_names_are_folders(open_edge, root, name):
+    open_edge(name)
+    assert (root / name / "character-memory.json").is_file()
+
+
+def test_an_unknown_language_touches_no_folder(open_edge, root):
+    with pytest.raises(OutOfDomain) as caught:
+        open_edge(language="klingon")
+    assert caught.value.keys == ("language",)
+    assert not root.exists()
+
+
+@pytest.mark.spec("recall-83")
+def test_a_moved_store_is_told_by_its_marker(open_edge, root):
+    open_edge("first").close()
+    shutil.move(root / "first", root / "second")
+    with pytest.raises(CollectionIncompatible) as caught:
+        open_edge("second")
+    assert (caught.value.mismatch, caught.value.expected, caught.value.actual) == (
+        "collection_name",
+        "second",
+        "first",
+    )
+
+
+@pytest.mark.spec("recall-84")
+def test_a_marker_of_another_schema_version_is_refused(open_edge, root):
+    open_edge().close()
+    marker = root / "contract" / "gen-000001" / "character-memory.json"
+    values = json.loads(marker.read_text())
+    marker.write_text(json.dumps(values | {"record_schema_version": "older"}))
+    with pytest.raises(UnsupportedSchemaVersion) as caught:
+        open_edge()
+    assert (caught.value.expected, caught.value.actual) == (SCHEMA_VERSION, "older")
+    assert "marker" in caught.value.context
+
+
+def test_a_folder_with_other_things_is_refused_before_the_engine(open_edge, root):
+    folder = root / "contract"
+    folder.mkdir(parents=True)
+    (folder / "letter.txt").write_text("mine")
+    with pytest.raises(NotAStore, match=r"letter\.txt"):
+        open_edge()
+    assert [entry.name for entry in folder.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ('{"kind": "graph", "format": 1}', "graph"),
+        ("no json", "cannot be read"),
+        ('{"kind": "vectors", "format": 99}', "99"),
+    ],
+)
+def test_a_marker_of_something_else_is_refused(open_edge, root, content, found):
+    folder = root / "contract"
+    folder.mkdir(parents=True)
+    (folder / "character-memory.json").write_text(content)
+    with pytest.raises(NotAStore, match=found):
+        open_edge()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(open_edge, root):
+    root.mkdir()
+    (root / "contract").write_text("")
+    with pytest.raises(NotAStore, match="not a folder"):
+        open_edge()
+
+
+def test_an_opening_that_stopped_early_is_taken_up_again(open_edge, root):
+    """Only our own first files are there: the lock, half a marker, half a generation."""
+    folder = root / "contract"
+    (folder / "gen-000001").mkdir(parents=True)
+    (folder / "character-memory.json").write_text(
+        '{"kind": "vectors", "format": 1, "collection": "contract"}'
+    )
+    (folder / "owner.lock").write_text("stale")
+    assert open_edge().count() == 0
+    early = root / "early"
+    early.mkdir()
+    (early / "owner.lock").write_text("")
+    (early / "character-memory.json.new").write_text("{")
+    assert open_edge("early").count() == 0
+
+
+def test_a_missing_generation_is_told(open_edge, root):
+    open_edge().close()
+    shutil.rmtree(root / "contract" / "gen-000001")
+    with pytest.raises(VectorDatabaseError, match="gen-000001"):
+        open_edge()
+
+
+def test_a_damaged_shard_is_an_engine_error_and_frees_the_lock(open_edge, root):
+    open_edge().close()
+    shutil.rmtree(root / "contract" / "gen-000001" / "shard" / "segments")
+    (root / "contract" / "gen-000001" / "shard" / "edge_config.json").write_text("{")
+    for _ in range(2):
+        with pytest.raises(VectorDatabaseError) as caught:
+            open_edge()
+        assert (caught.value.backend, caught.value.kind) == ("qdrant_edge", "engine")
+
+
+def test_indexes_of_one_folder_share_the_shard_until_the_last_closes(open_edge, root, tmp_path):
+    first = open_edge()
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    second = EdgeVectorIndex(link, "contract", 4, FINGERPRINT)
+    first.write([record(1, ONE, "dog")], [], 1)
+    assert second.count() == 1
+    first.close()
+    second.write([record(2, ONE, "dog")], [], 2)
+    second.close()
+    assert edge_module._stores._entries == {}
+    assert open_edge().count() == 2
+
+
+def test_a_failed_write_forgets_what_was_kept_in_memory(open_edge):
+    """After it the cursor and the counts are read from the engine again."""
+    index = open_edge()
+    index.write([record(1, ONE)], [], 4)
+    index.search(ONE, None, 1, EVERY_TYPE)
+    generation = index._store.generation
+    shard = generation._shard
+
+    class Broken(Spy):
+        def update(self, operation):
+            shard.update(operation)
+            raise Exception("disk full")
+
+    generation._shard = Broken(shard)
+    with pytest.raises(VectorDatabaseError, match="disk full"):
+        index.write([record(2, ONE)], [], 6)
+    generation._shard = shard
+    assert index.cursor() == Cursor(applied=0, high=6)
+    assert index.search(ONE, None, 1, EVERY_TYPE).dense.completeness.scanned == 2
+
+
+def test_applied_is_written_after_the_points_are_durable(open_edge):
+    index = open_edge()
+    index.write([record(1, ONE)], [], 1)
+    spy = spy_on(index)
+    index.flush()
+    assert spy.calls == ["flush"]
+    spy.calls.clear()
+    index.flush(applied=1)
+    assert spy.calls == ["flush", "update", "flush"]
+    spy.calls.clear()
+    index.flush(applied=1)
+    assert spy.calls == ["flush"]
+
+
+def test_a_rebuild_left_open_goes_with_the_index(open_edge, root):
+    index = open_edge()
+    index.begin_rebuild().write([record(1, ONE)], [], 1)
+    index.close()
+    assert sorted(entry.name for entry in (root / "contract").glob("gen-*")) == ["gen-000001"]
+
+
+def test_point_ids_are_fixed():
+    """A new derivation would orphan every point ever written."""
+    assert str(point_id(MemoryObjectRef.of(ObjectType.EPISODE, UUID(int=1)), VectorSurface.SUMMARY)) == (
+        "59d28b02-9ea5-560e-ab01-46f1754b627a"
+    )
+    assert str(CURSOR_POINT) == "0c9b7761-9a96-526f-ab9d-0d334af12cd0"
