@@ -1,0 +1,207 @@
+"""Composition: from settings to the bundle of ports. The only module that knows the adapters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+
+from charactermemory.adapters.handles import HandleRegistry
+from charactermemory.clock import Clock
+from charactermemory.config import Settings, validate_collection_name
+from charactermemory.ports.embedding import EmbeddingProvider
+from charactermemory.ports.graph import GraphStore
+from charactermemory.ports.ledger import Ledger
+from charactermemory.ports.locks import WriterLock
+from charactermemory.ports.statistics import StatisticsStore
+from charactermemory.ports.stores import Stores
+from charactermemory.ports.vectors import VectorIndex
+from charactermemory.upkeep.surfaces import SURFACE_VERSION
+
+StatisticsFactory = Callable[[str], StatisticsStore]
+"""Opens the statistics of a collection, for hosts that keep them elsewhere."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An open bundle and what releases it."""
+
+    stores: Stores
+    close: Callable[[], None]
+
+
+def compose(
+    settings: Settings,
+    collection: str,
+    *,
+    clock: Clock,
+    embedding_provider: EmbeddingProvider | None = None,
+    writer_lock: WriterLock | None = None,
+    statistics: StatisticsFactory | None = None,
+    for_rebuild: bool = False,
+) -> Opened:
+    """Open every store of `collection` as `settings` say; what was opened is released again on failure.
+
+    Args:
+        settings: the configuration.
+        collection: the collection's name.
+        clock: the present instant.
+        embedding_provider: takes the place of the configured one; embedding settings are then ignored.
+        writer_lock: takes the place of the configured one.
+        statistics: takes the place of the configured store.
+        for_rebuild: open an index of another model or dimension too, so that it can be rebuilt.
+
+    Raises:
+        ConfigValidationError: a name or setting is wrong; nothing was opened.
+        CollectionIncompatible, NotAStore, StoreInUse, StoreUnavailable, StoreError: a store cannot be opened.
+    """
+    validate_collection_name(collection)
+    if writer_lock is None:
+        settings.require_writer_lock()
+    embedder = _embedder(settings, embedding_provider)
+    with ExitStack() as opening:
+        graph = _graph(settings, collection, writer_lock)
+        opening.callback(graph.close)
+        vectors = _vectors(settings, collection, embedder, for_rebuild)
+        opening.callback(vectors.close)
+        store = statistics(collection) if statistics else _statistics(settings, collection)
+        opening.callback(store.close)
+        key = _key(settings, collection, graph)
+        shared = _coordination.acquire(Path(key), lambda: _Coordination(graph, vectors, store))
+        opening.callback(_coordination.release, Path(key), shared)
+        stores = Stores(
+            graph=graph,
+            vectors=vectors,
+            statistics=store,
+            embedder=embedder,
+            clock=clock,
+            vector_ledger=shared.vector_ledger,
+            statistics_ledger=shared.statistics_ledger,
+            shared=settings.graph_store_mode == "service",
+            deriving=shared.deriving,
+        )
+        release = opening.pop_all()
+    return Opened(stores, lambda: _close(stores, release))
+
+
+def _close(stores: Stores, release: ExitStack) -> None:
+    """Record how far the index reflects the graph, then release everything."""
+    with release:
+        if not stores.shared:
+            with stores.deriving:
+                stores.vectors.flush(stores.vector_ledger.applied())
+
+
+class _Coordination:
+    """What all facades of one collection in this process share: the derive lock and the ledgers."""
+
+    def __init__(self, graph: GraphStore, vectors: VectorIndex, statistics: StatisticsStore) -> None:
+        head = graph.head()
+        self.deriving = RLock()
+        self.vector_ledger = Ledger(vectors.cursor().applied, head)
+        self.statistics_ledger = Ledger(statistics.cursor().applied, head)
+
+    def close(self) -> None:
+        """Nothing to release; the registry counts users."""
+
+
+_coordination: HandleRegistry[_Coordination] = HandleRegistry()
+
+
+def _key(settings: Settings, collection: str, graph: GraphStore) -> str:
+    """Name what a coordination belongs to: a store folder, an endpoint, or one store in memory."""
+    if settings.graph_store_mode == "persistent":
+        return f"{os.path.realpath(settings.oxigraph_path or '.')}/{collection}"
+    if settings.graph_store_mode == "service":
+        return f"/service/{settings.oxigraph_url}/{collection}"
+    return f"/memory/{id(graph)}"
+
+
+def _embedder(settings: Settings, given: EmbeddingProvider | None) -> EmbeddingProvider:
+    from charactermemory.adapters.embedding import CachedQueries, guarded
+
+    return CachedQueries(guarded(given if given is not None else _configured_embedder(settings)))
+
+
+def _configured_embedder(settings: Settings) -> EmbeddingProvider:
+    from charactermemory.adapters import embedding
+
+    settings.require_embedding()
+    match settings.provider:
+        case "openai":
+            key = settings.openai_api_key
+            return embedding.OpenAIEmbedding(
+                key.get_secret_value() if key else "",
+                *([settings.embedding_model] if settings.embedding_model else []),
+                base_url=settings.openai_base_url,
+                max_retries=settings.embedding_max_retries,
+            )
+        case "fastembed":
+            return embedding.FastEmbedEmbedding(
+                settings.embedding_model or "", settings.embedding_model_path or Path()
+            )
+        case "hashing":
+            return embedding.HashingEmbedding()
+        case "wordllama":
+            return embedding.WordLlamaEmbedding()
+
+
+def _graph(settings: Settings, collection: str, writer_lock: WriterLock | None) -> GraphStore:
+    from charactermemory.adapters.oxigraph.locks import FileWriterLock, ThreadWriterLock
+    from charactermemory.adapters.oxigraph.store import OxigraphStore
+
+    match settings.graph_store_mode:
+        case "service":
+            from charactermemory.adapters.oxigraph.service import ServiceConnection
+
+            lock = writer_lock or FileWriterLock(settings.writer_lock_path or Path())
+            return OxigraphStore(ServiceConnection(settings.oxigraph_url or ""), collection, lock)
+        case "persistent":
+            from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
+
+            root = settings.oxigraph_path or Path()
+            lock = writer_lock or ThreadWriterLock(os.path.realpath(root))
+            return OxigraphStore(EmbeddedConnection(root, collection), collection, lock)
+        case "in_memory":
+            from charactermemory.adapters.oxigraph.in_memory import InMemoryConnection
+
+            connection = InMemoryConnection()
+            lock = writer_lock or ThreadWriterLock(f"memory:{id(connection)}")
+            return OxigraphStore(connection, collection, lock)
+
+
+def _vectors(
+    settings: Settings, collection: str, embedder: EmbeddingProvider, for_rebuild: bool
+) -> VectorIndex:
+    fingerprint = f"{embedder.fingerprint()}:surfaces-{SURFACE_VERSION}"
+    size = embedder.vector_size()
+    if settings.vector_store_mode == "service":
+        from charactermemory.adapters.qdrant.service import QdrantVectorIndex
+
+        return QdrantVectorIndex(
+            settings.qdrant_connection_string or "",
+            collection,
+            size,
+            fingerprint,
+            settings.language,
+            "rebuild_only" if for_rebuild else "refuse",
+        )
+    from charactermemory.adapters.qdrant.edge import EdgeVectorIndex
+
+    return EdgeVectorIndex(
+        settings.vector_store_path or Path(),
+        collection,
+        size,
+        fingerprint,
+        settings.language,
+        "rebuild_only" if for_rebuild else "refuse",
+    )
+
+
+def _statistics(settings: Settings, collection: str) -> StatisticsStore:
+    from charactermemory.adapters.statistics import open_statistics
+
+    return open_statistics(settings.retrieval_stats_store_mode, settings.retrieval_stats_path, collection)

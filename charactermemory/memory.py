@@ -1,0 +1,275 @@
+"""`CharacterMemory`, the facade: what one does with a character's memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+from charactermemory.clock import Clock, utc_now
+from charactermemory.composition import Opened, StatisticsFactory, compose
+from charactermemory.config import Settings
+from charactermemory.domain.lifecycle import Stored
+from charactermemory.domain.model import Model
+from charactermemory.errors import StoreClosedError
+from charactermemory.ids import MemoryObjectRef
+from charactermemory.ports.embedding import EmbeddingProvider
+from charactermemory.ports.locks import WriterLock
+from charactermemory.ports.stores import Stores
+from charactermemory.recall.context import RetrievalContext
+from charactermemory.recall.knobs import RecallKnobs
+from charactermemory.recall.outcome import RetrievalOutcome
+from charactermemory.recall.retrieve import retrieve
+from charactermemory.remember.commit import commit
+from charactermemory.remember.drafts import MemoryLinkDraft
+from charactermemory.remember.outcome import CommitOptions, LinkOutcome, RememberOutcome
+from charactermemory.remember.plan import CandidateValidation, RememberWritePlan
+from charactermemory.remember.prepare import (
+    PrepareOptions,
+    RememberInput,
+    RememberPlanDefaults,
+    prepare,
+)
+from charactermemory.remember.validate import validate_plan
+from charactermemory.revise.correct import correct, plan_correction
+from charactermemory.revise.drafts import CorrectMemoryDraft, ForgetMemoryDraft
+from charactermemory.revise.forget import forget, plan_forget
+from charactermemory.revise.link import link
+from charactermemory.revise.outcome import LifecycleMutationOutcome
+from charactermemory.upkeep.derive import DeriveReport, derive
+from charactermemory.upkeep.rebuild import Progress, RebuildReport, rebuild_statistics, rebuild_vectors
+from charactermemory.upkeep.sweep import SweepReport, sweep
+from charactermemory.upkeep.verify import VerifyReport, verify
+
+
+class RememberOptions(Model):
+    """Options of both halves of `remember`."""
+
+    prepare: PrepareOptions = PrepareOptions()
+    commit: CommitOptions = CommitOptions()
+
+
+class CharacterMemory:
+    """One character's memory. Thread-safe; closes as a context manager or by `close`.
+
+    Writes are durable when they return, also inside a host's database transaction: a rollback there does not
+    take them back.
+    """
+
+    def __init__(self, opened: Opened, settings: Settings, collection: str) -> None:
+        """Take an open bundle; applications call `open`."""
+        self._opened: Opened | None = opened
+        self._lock = threading.Lock()
+        self._knobs = RecallKnobs.of(settings)
+        self.settings = settings
+        self.collection = collection
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings | Mapping[str, object],
+        collection_name: str,
+        *,
+        embedding_provider: EmbeddingProvider | None = None,
+        writer_lock: WriterLock | None = None,
+        statistics: StatisticsFactory | None = None,
+        clock: Clock = utc_now,
+        for_rebuild: bool = False,
+    ) -> Self:
+        """Open or create the memory called `collection_name`.
+
+        Args:
+            settings: a `Settings`, or a mapping with its keys.
+            collection_name: 1-128 of a-z, 0-9, `_` and `-`, starting with a letter or digit.
+            embedding_provider: makes the embeddings instead of the configured provider.
+            writer_lock: serialises writers instead of the configured lock.
+            statistics: opens the statistics store instead of the configured one.
+            clock: the present instant.
+            for_rebuild: also open an index made by another model or dimension, to rebuild it.
+
+        Raises:
+            ConfigValidationError: a setting or the name is wrong; nothing was created.
+            CollectionIncompatible: the index was made by another model; names both and the rebuild command.
+            StoreInUse, NotAStore, StoreUnavailable, StoreError: a store cannot be opened.
+        """
+        configured = settings if isinstance(settings, Settings) else Settings.from_mapping(settings)
+        opened = compose(
+            configured,
+            collection_name,
+            clock=clock,
+            embedding_provider=embedding_provider,
+            writer_lock=writer_lock,
+            statistics=statistics,
+            for_rebuild=for_rebuild,
+        )
+        return cls(opened, configured, collection_name)
+
+    def __repr__(self) -> str:
+        state = "open" if self._opened else "closed"
+        return f"<CharacterMemory {self.collection!r} {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Flush and release the stores; a second call does nothing, any other call then raises."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    @property
+    def stores(self) -> Stores:
+        """The open bundle of ports.
+
+        Raises:
+            StoreClosedError: the memory was closed.
+        """
+        opened = self._opened
+        if opened is None:
+            raise StoreClosedError(store=f"memory {self.collection}")
+        return opened.stores
+
+    # --- remember --------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        data: RememberInput,
+        options: PrepareOptions = PrepareOptions(),  # noqa: B008 - frozen
+        defaults: RememberPlanDefaults | None = None,
+    ) -> RememberWritePlan:
+        """Make a plan of `data`; nothing is read or written. See `remember.prepare.prepare`."""
+        return prepare(data, options, defaults or RememberPlanDefaults.generated(self.stores.clock))
+
+    def validate_plan(self, plan: RememberWritePlan) -> tuple[CandidateValidation, ...]:
+        """Judge the plan against the graph as it is now. See `remember.validate.validate_plan`."""
+        return validate_plan(plan, self.stores.graph)
+
+    def commit(
+        self,
+        plan: RememberWritePlan,
+        options: CommitOptions = CommitOptions(),  # noqa: B008 - frozen
+    ) -> RememberOutcome:
+        """Store a valid plan whole, then derive from it. See `remember.commit.commit`."""
+        return commit(self.stores, plan, options)
+
+    def remember(
+        self,
+        data: RememberInput | str,
+        options: RememberOptions = RememberOptions(),  # noqa: B008 - frozen
+    ) -> RememberOutcome:
+        """Prepare and commit in one call; a text alone becomes one observation in an episode of its own."""
+        given = RememberInput.new(data) if isinstance(data, str) else data
+        return self.commit(self.prepare(given, options.prepare), options.commit)
+
+    # --- revise ----------------------------------------------------------------------------------
+
+    def link(self, draft: MemoryLinkDraft) -> LinkOutcome:
+        """Relate two stored objects. See `revise.link.link`."""
+        return link(self.stores, draft)
+
+    def plan_correction(self, draft: CorrectMemoryDraft) -> LifecycleMutationOutcome:
+        """Return what `correct` would do; nothing is written."""
+        return plan_correction(self.stores, draft)
+
+    def correct(self, draft: CorrectMemoryDraft) -> LifecycleMutationOutcome:
+        """Supersede wrong memories by new ones. See `revise.correct.correct`."""
+        return correct(self.stores, draft)
+
+    def plan_forget(self, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome:
+        """Return what `forget` would do; nothing is written."""
+        return plan_forget(self.stores, draft)
+
+    def forget(self, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome:
+        """Take influence from memories, keeping them as history. See `revise.forget.forget`."""
+        return forget(self.stores, draft)
+
+    # --- recall ----------------------------------------------------------------------------------
+
+    def retrieve(self, context: RetrievalContext | str) -> RetrievalOutcome:
+        """Return what the character has in mind in this situation. See `recall.retrieve.retrieve`."""
+        given = RetrievalContext.new(context) if isinstance(context, str) else context
+        return retrieve(self.stores, given, self._knobs)
+
+    # --- for operators ---------------------------------------------------------------------------
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """Keeping the derived stores equal to the graph."""
+        return Upkeep(self)
+
+    @property
+    def browse(self) -> Browse:
+        """Reading without recall, for operators; applications recall."""
+        return Browse(self)
+
+
+class Upkeep:
+    """Sweeps, checks and rebuilds of one memory."""
+
+    def __init__(self, memory: CharacterMemory) -> None:
+        """Take the memory to keep."""
+        self._memory = memory
+
+    def sweep(self) -> SweepReport:
+        """Catch the derived stores up with the graph. See `upkeep.sweep.sweep`."""
+        return sweep(self._memory.stores)
+
+    def reconcile(self, *refs: MemoryObjectRef) -> DeriveReport:
+        """Make the derived stores equal to the graph for `refs`. See `upkeep.derive.derive`."""
+        return derive(self._memory.stores, refs, isolate=True)
+
+    def verify(self, repair: bool = False) -> VerifyReport:
+        """Compare graph, index and statistics both ways. See `upkeep.verify.verify`."""
+        return verify(self._memory.stores, repair)
+
+    def rebuild_vectors(self, progress: Progress = lambda done: None) -> RebuildReport:
+        """Fill a new index from the graph and switch to it. See `upkeep.rebuild.rebuild_vectors`."""
+        return rebuild_vectors(self._memory.stores, progress)
+
+    def rebuild_statistics(self) -> int:
+        """Fill the statistics anew from the graph. See `upkeep.rebuild.rebuild_statistics`."""
+        return rebuild_statistics(self._memory.stores)
+
+    def export(self) -> Iterator[bytes]:
+        """Yield the graph as sorted N-Quads lines."""
+        return self._memory.stores.graph.export()
+
+
+class Browse:
+    """A read model beside recall: objects by reference, their history, and pages of everything."""
+
+    def __init__(self, memory: CharacterMemory) -> None:
+        """Take the memory to read."""
+        self._memory = memory
+
+    def get(self, *refs: MemoryObjectRef) -> dict[MemoryObjectRef, Stored]:
+        """Return the stored objects among `refs` with their lifecycle."""
+        return self._memory.stores.graph.read(refs)
+
+    def history(self, ref: MemoryObjectRef) -> list[Stored]:
+        """Return the supersession chain around a derived memory, both ways, oldest first."""
+        graph = self._memory.stores.graph
+        chain: dict[MemoryObjectRef, Stored] = {}
+        frontier = {ref}
+        while frontier:
+            found = graph.read(frontier)
+            chain |= found
+            linked: set[MemoryObjectRef] = set()
+            for item in found.values():
+                ids = (*getattr(item.object, "supersedes", ()), *item.superseded_by)
+                linked |= {MemoryObjectRef.of(item.ref.object_type, id_) for id_ in ids}
+            frontier = linked - chain.keys()
+        return sorted(chain.values(), key=lambda item: (item.object.created_at, item.ref.order))
+
+    def list(self, after: str | None = None, limit: int = 100) -> tuple[list[Stored], str | None]:
+        """Return one page of stored objects, and what continues it."""
+        refs, cursor = self._memory.stores.graph.scan(after, limit)
+        found = self._memory.stores.graph.read(refs)
+        return [found[ref] for ref in refs if ref in found], cursor
+
+
+__all__ = ["Browse", "CharacterMemory", "RememberOptions", "Upkeep"]
