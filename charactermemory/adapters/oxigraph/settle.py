@@ -16,6 +16,9 @@ from charactermemory.errors import CommitOutcomeUnknown, DatabaseError, StoreUna
 WATCH_SECONDS = 5.0
 """How long the endpoint must have answered: five times the largest allowed update (consistency.md R4)."""
 
+PATIENCE_SECONDS = 10.0
+"""How long, beyond three times the watch, the endpoint may fail to answer steadily; an update's time-out."""
+
 _STALL_SECONDS = 1.0
 """An answer slower than this means that the endpoint may have stood still; the watch begins anew."""
 
@@ -57,9 +60,10 @@ def settle(
     below. Adds one fence. Takes `watch_seconds`, less if the receipt is found sooner.
 
     Raises:
-        CommitOutcomeUnknown: the endpoint did not answer steadily within three times the watch and 10 s.
+        CommitOutcomeUnknown: the endpoint did not answer steadily within three times the watch and
+            `PATIENCE_SECONDS`.
     """
-    give_up = time.monotonic() + 3 * watch_seconds + 10.0
+    give_up = time.monotonic() + 3 * watch_seconds + PATIENCE_SECONDS
     trouble = _fence(connection, graph_name, own_token, give_up)
     receipt = f"ASK {{ GRAPH {graph_name} {{ {receipt_iri(old_token)} ?p ?o }} }}"
     steady_since = time.monotonic()
