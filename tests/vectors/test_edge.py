@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -37,11 +36,6 @@ class Spy:
     def __getattr__(self, name):
         self.calls.append(name)
         return getattr(self.shard, name)
-
-
-@pytest.fixture
-def root(tmp_path) -> Path:
-    return tmp_path / "vectors"
 
 
 def spy_on(index) -> Spy:

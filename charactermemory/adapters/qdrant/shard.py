@@ -85,8 +85,9 @@ class EdgeGeneration:
         with engine_errors():
             shard = qe.EdgeShard.create(str(folder), config)
             generation = cls(collection, size, shard)
-            for field in ("object_id", "object_type"):
-                shard.update(qe.UpdateOperation.create_field_index(field, qe.PayloadSchemaType.Keyword))
+            # Nothing else is ever filtered by: points are deleted and looked up by their ids.
+            schema = qe.PayloadSchemaType.Keyword
+            shard.update(qe.UpdateOperation.create_field_index("object_type", schema))
             generation._upsert([generation._cursor_point(Cursor())])
             shard.flush()
         return generation
