@@ -1,0 +1,122 @@
+"""The receipts: the head, the log that derived stores follow, and the order in which everything was written.
+
+Receipts are asked for by their names, and kept in volumes of 256 so that the head is found without reading
+them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyoxigraph import NamedNode
+
+from charactermemory.adapters.oxigraph import queries
+from charactermemory.adapters.oxigraph import vocabulary as cm
+from charactermemory.adapters.oxigraph.connection import Connection
+from charactermemory.adapters.oxigraph.hydration import Node
+from charactermemory.adapters.oxigraph.mapping import VOLUME_SIZE
+from charactermemory.adapters.oxigraph.reads import chunks, found_number, found_ref
+from charactermemory.adapters.oxigraph.terms import INSTANT, STRING, receipt_iri, volume_iri
+from charactermemory.errors import GraphQueryError
+from charactermemory.ids import MemoryObjectRef
+from charactermemory.ports.graph import Receipt
+
+RECEIPTS_PER_QUERY = 50
+"""Receipts read in one query; each may name 500 objects."""
+
+_PREDICATES = (cm.OPERATION, cm.AT, cm.WROTE, cm.TOUCHED)
+
+
+class Ledger:
+    """The receipts of one collection's graph."""
+
+    def __init__(self, connection: Connection, graph: NamedNode) -> None:
+        self._connection = connection
+        self._graph = graph
+
+    def head(self) -> int:
+        """Return the greatest receipt's token, 0 for none; two round trips."""
+        return self._last()[0]
+
+    def greatest_token(self) -> int:
+        """Return the greatest token of receipts and fences; no later writer may go below it."""
+        return max(self._last())
+
+    def _last(self) -> tuple[int, int]:
+        volume, fence = None, 0
+        for volume_number, fence_token in self._connection.query(queries.top_volume(self._graph)):
+            volume = found_number(volume_number) if volume_number is not None else volume
+            fence = found_number(fence_token) if fence_token is not None else fence
+        return (0 if volume is None else max(self._tokens(volume), default=0)), fence
+
+    def _tokens(self, volume: int) -> list[int]:
+        rows = self._connection.query(queries.volume_tokens(self._graph, volume_iri(volume)))
+        return sorted(found_number(row[0]) for row in rows)
+
+    def has(self, token: int) -> bool:
+        """Return whether the receipt numbered `token` is there."""
+        return self._connection.ask(f"ASK {{ GRAPH {self._graph} {{ {receipt_iri(token)} {cm.TOKEN} ?t }} }}")
+
+    def receipts(self, after: int, upto: int) -> list[Receipt]:
+        """See `GraphStore.receipts`."""
+        return [
+            _receipt(token, node)
+            for tokens in chunks(range(after + 1, upto + 1), RECEIPTS_PER_QUERY)
+            for token, node in sorted(self._read(tokens).items())
+        ]
+
+    def _read(self, tokens: list[int]) -> dict[int, Node]:
+        nodes: dict[int, Node] = {}
+        if not tokens:
+            return nodes
+        subjects = [(token, receipt_iri(token)) for token in tokens]
+        group = queries.crossed(self._graph, subjects, enumerate(_PREDICATES))
+        for token, kind, value, *_ in self._connection.query(queries.snapshot([group])):
+            number = found_number(token)
+            if value is not None:
+                node = nodes.setdefault(number, Node(receipt_iri(number)))
+                node.add(_PREDICATES[found_number(kind)], value)
+        return nodes
+
+    def scan(self, after: str | None, limit: int) -> tuple[list[MemoryObjectRef], str | None]:
+        """See `GraphStore.scan`; the order is that of the receipts, and by name within one."""
+        token, skip = _parse(after)
+        page: list[MemoryObjectRef] = []
+        for tokens in self._from(token):
+            nodes = self._read(tokens)
+            for number in tokens:
+                wrote = sorted(nodes[number].values(cm.WROTE, found_ref)) if number in nodes else []
+                start = skip if number == token else 0
+                taken = wrote[start : start + limit - len(page)]
+                page += taken
+                if len(page) == limit:
+                    return page, f"{number}.{start + len(taken)}"
+        return page, None
+
+    def _from(self, token: int) -> Iterator[list[int]]:
+        """Yield the tokens of receipts from `token` on, ascending, in lists that one query can read."""
+        rows = self._connection.query(queries.volumes(self._graph))
+        volumes = sorted({found_number(row[0]) for row in rows})
+        for volume in volumes:
+            if volume >= token // VOLUME_SIZE:
+                yield from chunks((t for t in self._tokens(volume) if t >= token), RECEIPTS_PER_QUERY)
+
+
+def _parse(cursor: str | None) -> tuple[int, int]:
+    if cursor is None:
+        return 0, 0
+    token, _, skip = cursor.partition(".")
+    try:
+        return int(token), int(skip)
+    except ValueError:
+        raise GraphQueryError(kind="selection", detail="the scan's cursor is none of this store's") from None
+
+
+def _receipt(token: int, node: Node) -> Receipt:
+    touched = {*node.values(cm.WROTE, found_ref), *node.values(cm.TOUCHED, found_ref)}
+    return Receipt(
+        token=token,
+        operation=node.value(cm.OPERATION, STRING.read),
+        at=node.value(cm.AT, INSTANT.read),
+        objects=tuple(sorted(touched)),
+    )

@@ -1,0 +1,143 @@
+"""The query texts of the adapter: pure functions of the graph and of serialised terms (decisions "To R3").
+
+Forms that stay flat from 1,000 to 100,000 objects, measured by `benchmarks/graph_queries.py`: VALUES joined
+with one plain pattern, or with a chain of them that starts at the bound end. Several predicates of several
+subjects are asked for by VALUES crossed in a sub-select: joined directly, Oxigraph scans by predicate (5.8 s at
+60,000 objects against 10 ms), and a variable predicate alone would drag along every link of a hub (50,000
+links: 800 ms). Small numbers stand for subjects and predicates in the answers, since every name in a row costs
+the engine a look-up (17 against 10 ms for 100 objects).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyoxigraph import Literal, NamedNode
+
+from charactermemory.adapters.oxigraph import vocabulary as cm
+from charactermemory.domain.kinds import RelationType, RetentionState
+
+SUPPRESSION = -1
+SUCCESSION = -2
+PART = -3
+"""What stands where a predicate's number would, in rows of `snapshot` that are no plain field."""
+
+_ACTIVE = Literal(RetentionState.ACTIVE.value)
+_SUPERSEDES = cm.RELATIONS[RelationType.SUPERSEDES]
+_DERIVED_FROM = cm.RELATIONS[RelationType.DERIVED_FROM]
+_OBSERVED_IN = cm.RELATIONS[RelationType.OBSERVED_IN]
+
+
+def values(variable: str, terms: Iterable[NamedNode | Literal]) -> str:
+    """Return a VALUES clause of one variable."""
+    return f"VALUES ?{variable} {{ {' '.join(map(str, terms))} }}"
+
+
+def numbered(variable: str, number: str, terms: Iterable[tuple[int, NamedNode]]) -> str:
+    """Return a VALUES clause of terms and the numbers that stand for them."""
+    rows = " ".join(f"({term} {value:d})" for value, term in terms)
+    return f"VALUES (?{variable} ?{number}) {{ {rows} }}"
+
+
+def crossed(
+    graph: NamedNode, subjects: Iterable[tuple[int, NamedNode]], predicates: Iterable[tuple[int, NamedNode]]
+) -> str:
+    """Return the group that reads some predicates of some subjects: ?j subject, ?i predicate, ?o object."""
+    asked = f"{numbered('s', 'j', subjects)} {numbered('p', 'i', predicates)}"
+    return f"{{ {{ SELECT ?s ?j ?p ?i WHERE {{ {asked} }} }} GRAPH {graph} {{ ?s ?p ?o }} }}"
+
+
+def parts(graph: NamedNode, subjects: Iterable[tuple[int, NamedNode]], predicate: NamedNode) -> str:
+    """Return the group that reads nested nodes whole: ?n node, ?q predicate, ?o object."""
+    rows = " ".join(f"({term} {number:d} {PART:d})" for number, term in subjects)
+    return f"{{ VALUES (?s ?j ?i) {{ {rows} }} GRAPH {graph} {{ ?s {predicate} ?n . ?n ?q ?o }} }}"
+
+
+def suppressions(graph: NamedNode, subjects: Iterable[tuple[int, NamedNode]]) -> str:
+    """Return the group that reads when events suppressed objects: ?o time."""
+    rows = " ".join(f"({term} {number:d} {SUPPRESSION:d})" for number, term in subjects)
+    chain = f"?n {cm.SUPPRESSES} ?s . ?n {cm.AT} ?o"
+    return f"{{ VALUES (?s ?j ?i) {{ {rows} }} GRAPH {graph} {{ {chain} }} }}"
+
+
+def successions(graph: NamedNode, subjects: Iterable[tuple[int, NamedNode]]) -> str:
+    """Return the group that reads which memories supersede others: ?o successor."""
+    rows = " ".join(f"({term} {number:d} {SUCCESSION:d})" for number, term in subjects)
+    return f"{{ VALUES (?s ?j ?i) {{ {rows} }} GRAPH {graph} {{ ?o {_SUPERSEDES} ?s }} }}"
+
+
+def snapshot(groups: Sequence[str]) -> str:
+    """Return the one query of several such groups."""
+    return f"SELECT ?j ?i ?o ?n ?q WHERE {{ {' UNION '.join(groups)} }}"
+
+
+def digests(graph: NamedNode, nodes: Iterable[NamedNode]) -> str:
+    """Return the query for the nodes that are stored objects: ?s."""
+    return f"SELECT ?s WHERE {{ {values('s', nodes)} GRAPH {graph} {{ ?s {cm.DIGEST} ?d }} }}"
+
+
+def objects_of(graph: NamedNode, nodes: Iterable[NamedNode], predicate: NamedNode) -> str:
+    """Return the query for what `predicate` of the nodes points at: ?s, ?o."""
+    return f"SELECT ?s ?o WHERE {{ {values('s', nodes)} GRAPH {graph} {{ ?s {predicate} ?o }} }}"
+
+
+def subjects_of(graph: NamedNode, nodes: Iterable[NamedNode], predicate: NamedNode) -> str:
+    """Return the query for what points at the nodes by `predicate`: ?s, ?o."""
+    return f"SELECT ?s ?o WHERE {{ {values('o', nodes)} GRAPH {graph} {{ ?s {predicate} ?o }} }}"
+
+
+def sourced(graph: NamedNode, nodes: Sequence[NamedNode]) -> str:
+    """Return the query for what is connected to the nodes by derived_from, in either direction: ?m."""
+    clause = values("s", nodes)
+    return (
+        f"SELECT DISTINCT ?m WHERE {{ {{ {clause} GRAPH {graph} {{ ?m {_DERIVED_FROM} ?s }} }} UNION "
+        f"{{ {clause} GRAPH {graph} {{ ?s {_DERIVED_FROM} ?m }} }} }}"
+    )
+
+
+def observed(graph: NamedNode, episodes: Iterable[NamedNode]) -> str:
+    """Return the query for what is observed in the episodes, with its own place: ?s, ?t."""
+    chain = f"?s {_OBSERVED_IN} ?e . ?s {cm.TURN} ?t"
+    return f"SELECT ?s ?t ?e WHERE {{ {values('e', episodes)} GRAPH {graph} {{ {chain} }} }}"
+
+
+def _current_assertions(graph: NamedNode, clause: str, chain: str) -> str:
+    """Match assertions ?a of current beliefs ?m, starting from what `clause` binds."""
+    lifecycle = (
+        f"FILTER NOT EXISTS {{ GRAPH {graph} {{ ?e {cm.SUPPRESSES} ?m }} }} "
+        f"FILTER NOT EXISTS {{ GRAPH {graph} {{ ?x {_SUPERSEDES} ?m }} }}"
+    )
+    belief = f"?m {cm.ASSERTION} ?a . ?m {cm.RETENTION_STATE} ?r"
+    return f"{clause} GRAPH {graph} {{ {chain} . {belief} }} FILTER(?r = {_ACTIVE}) {lifecycle}"
+
+
+def bearers(graph: NamedNode, names: Iterable[str]) -> str:
+    """Return the query for the stored notions that current beliefs know by normalised names: ?name, ?s."""
+    chain = f"?a {cm.NORMALIZED_NAME} ?name . ?a {cm.SUBJECT} ?s . ?s {cm.DIGEST} ?d"
+    where = _current_assertions(graph, values("name", map(Literal, names)), chain)
+    return f"SELECT DISTINCT ?name ?s WHERE {{ {where} }}"
+
+
+def spellings(graph: NamedNode, notions: Iterable[NamedNode]) -> str:
+    """Return the query for the names under which current beliefs know notions: ?s, ?name."""
+    chain = f"?a {cm.SUBJECT} ?s . ?a {cm.NAME} ?name"
+    where = _current_assertions(graph, values("s", notions), chain)
+    return f"SELECT DISTINCT ?s ?name WHERE {{ {where} }}"
+
+
+def volumes(graph: NamedNode) -> str:
+    """Return the query for the numbers of all volumes of receipts: ?v."""
+    return f"SELECT ?v WHERE {{ GRAPH {graph} {{ ?x {cm.VOLUME_NUMBER} ?v }} }}"
+
+
+def volume_tokens(graph: NamedNode, volume: NamedNode) -> str:
+    """Return the query for the tokens of one volume's receipts: ?t."""
+    return f"SELECT ?t WHERE {{ GRAPH {graph} {{ ?r {cm.VOLUME} {volume} . ?r {cm.TOKEN} ?t }} }}"
+
+
+def top_volume(graph: NamedNode) -> str:
+    """Return the query for the greatest volume number and the greatest fence: ?v, ?f; unbound for none."""
+    volume = f"SELECT (MAX(?n) AS ?v) WHERE {{ GRAPH {graph} {{ ?x {cm.VOLUME_NUMBER} ?n }} }}"
+    chain = f"?x {cm.TYPE} {cm.FENCE_CLASS} . ?x {cm.TOKEN} ?n"
+    fence = f"SELECT (MAX(?n) AS ?f) WHERE {{ GRAPH {graph} {{ {chain} }} }}"
+    return f"SELECT ?v ?f WHERE {{ {{ {volume} }} UNION {{ {fence} }} }}"
