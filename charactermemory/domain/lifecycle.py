@@ -16,7 +16,7 @@ from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObje
 from charactermemory.domain.provenance import ExternalSourceReference
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType, about_link_id, supersedes_link_id
 
-References = Annotated[tuple[MemoryObjectRef, ...], Listed, Field(strict=False)]
+References = Annotated[tuple[MemoryObjectRef, ...], Listed]
 """A list of typed references."""
 
 
@@ -35,7 +35,7 @@ class LifecycleEvent(Model):
     at: Instant
     rationale: Text
     requested_by: Key | None = None
-    external_refs: Annotated[tuple[ExternalSourceReference, ...], Listed, Field(strict=False)] = ()
+    external_refs: Annotated[tuple[ExternalSourceReference, ...], Listed] = ()
     targets: References = ()
     suppresses: References = ()
 

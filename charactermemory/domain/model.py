@@ -15,7 +15,6 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -57,10 +56,6 @@ def utc_text(value: datetime) -> str:
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 Text = Annotated[str, Field(max_length=TEXT_LIMIT), AfterValidator(storable)]
 Name = Annotated[str, Field(max_length=NAME_LIMIT), AfterValidator(storable)]
 Key = Annotated[str, Field(max_length=KEY_LIMIT), AfterValidator(storable)]
@@ -68,8 +63,8 @@ Instant = Annotated[AwareDatetime, AfterValidator(to_utc), PlainSerializer(utc_t
 """An aware datetime, kept in UTC with microseconds."""
 Score = Annotated[float, Field(allow_inf_nan=False)]
 """A finite number; its range 0.0..1.0 is judged with the object that carries it."""
-Listed = BeforeValidator(_tuple)
-"""Marks a tuple field that also accepts a list."""
+Listed = Field(strict=False)
+"""Marks a tuple field that also accepts a list; its items stay strict."""
 
 
 class Model(BaseModel):

@@ -40,9 +40,9 @@ def sorted_ids(ids: Iterable[MemoryId]) -> tuple[MemoryId, ...]:
     return tuple(sorted(set(ids), key=lambda item: item.int))
 
 
-IdSet = Annotated[tuple[MemoryId, ...], Listed, Field(strict=False), AfterValidator(sorted_ids)]
+IdSet = Annotated[tuple[MemoryId, ...], Listed, AfterValidator(sorted_ids)]
 """Ids with set semantics: stored ascending and without repeats."""
-Assertions = Annotated[tuple[BeliefAssertion, ...], Listed, Field(strict=False)]
+Assertions = Annotated[tuple[BeliefAssertion, ...], Listed]
 """Assertions in order, repeats kept."""
 
 

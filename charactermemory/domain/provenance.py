@@ -11,7 +11,7 @@ from charactermemory.domain.model import Instant, Key, Listed, Model, Text
 from charactermemory.domain.objects import IdSet
 
 U32 = Annotated[int, Field(ge=0, le=2**32 - 1)]
-Range = Annotated[tuple[U32, U32], Listed, Field(strict=False)]
+Range = Annotated[tuple[U32, U32], Listed]
 
 
 class SourceSpan(Model):
@@ -24,7 +24,7 @@ class SourceSpan(Model):
     turn_range: Range | None = None
     char_range: Range | None = None
     byte_range: Range | None = None
-    timestamp_range: Annotated[tuple[Instant, Instant], Listed, Field(strict=False)] | None = None
+    timestamp_range: Annotated[tuple[Instant, Instant], Listed] | None = None
 
     @classmethod
     def raw(cls, reference: str) -> Self:
@@ -76,7 +76,7 @@ class SourceProvenanceReference(Model):
 
     episode_ids: IdSet = ()
     observation_ids: IdSet = ()
-    external_refs: Annotated[tuple[ExternalSourceReference, ...], Listed, Field(strict=False)] = ()
+    external_refs: Annotated[tuple[ExternalSourceReference, ...], Listed] = ()
 
     @property
     def has_reference(self) -> bool:
@@ -119,8 +119,8 @@ class CandidateSource(Model):
 
     episode_ids: IdSet = ()
     observation_ids: IdSet = ()
-    external_refs: Annotated[tuple[ExternalSourceReference, ...], Listed, Field(strict=False)] = ()
-    source_spans: Annotated[tuple[SourceSpan, ...], Listed, Field(strict=False)] = ()
+    external_refs: Annotated[tuple[ExternalSourceReference, ...], Listed] = ()
+    source_spans: Annotated[tuple[SourceSpan, ...], Listed] = ()
 
 
 class CandidateProvenance(Model):

@@ -72,7 +72,7 @@ class VectorMaintenanceMarker(Model):
     """Index operations for superseded, suppressed or replaced objects that failed."""
 
     kind: Literal["vector_maintenance"] = "vector_maintenance"
-    failures: Annotated[tuple[VectorMaintenanceItem, ...], Listed, Field(strict=False)]
+    failures: Annotated[tuple[VectorMaintenanceItem, ...], Listed]
 
     @property
     def objects(self) -> tuple[MemoryObjectRef, ...]:
@@ -85,14 +85,14 @@ class StatsUpdateMarker(Model):
 
     kind: Literal["stats_update"] = "stats_update"
     objects: References
-    causes: Annotated[tuple[Cause, ...], Listed, Field(strict=False)]
+    causes: Annotated[tuple[Cause, ...], Listed]
 
 
 RepairMarker = Annotated[
     VectorIndexMarker | VectorMaintenanceMarker | StatsUpdateMarker, Field(discriminator="kind")
 ]
 """What still has to be repaired; one reconcile of its objects does it."""
-RepairMarkers = Annotated[tuple[RepairMarker, ...], Listed, Field(strict=False)]
+RepairMarkers = Annotated[tuple[RepairMarker, ...], Listed]
 
 
 class StatsUpdateStatus(Model):
@@ -101,4 +101,4 @@ class StatsUpdateStatus(Model):
     status: Literal["succeeded", "failed", "pending"] = "succeeded"
     updated_object_ids: References = ()
     failed_object_ids: References = ()
-    causes: Annotated[tuple[Cause, ...], Listed, Field(strict=False)] = ()
+    causes: Annotated[tuple[Cause, ...], Listed] = ()

@@ -47,7 +47,7 @@ class Scene(Model):
     """One moment: its time with offset, who was there in order, where, and values of the host's own."""
 
     time: SceneTime
-    participants: Annotated[tuple[Participant, ...], Listed, Field(strict=False)] = ()
+    participants: Annotated[tuple[Participant, ...], Listed] = ()
     setting: Setting | None = None
     custom_values: dict[Key, Text] = Field(default_factory=dict)
 

@@ -204,7 +204,7 @@ class CandidateValidationIssue(Model):
         return " ".join(parts)
 
 
-Issues = Annotated[tuple[CandidateValidationIssue, ...], Listed, Field(strict=False)]
+Issues = Annotated[tuple[CandidateValidationIssue, ...], Listed]
 
 
 class CandidateValidation(Model):
@@ -217,7 +217,7 @@ class CandidateValidation(Model):
     warnings: Issues = ()
 
 
-Validations = Annotated[tuple[CandidateValidation, ...], Listed, Field(strict=False)]
+Validations = Annotated[tuple[CandidateValidation, ...], Listed]
 
 
 class DiagnosticCode(StrEnum):
@@ -241,7 +241,7 @@ class RememberDiagnostics(Model):
     """Warnings of validation, messages for people, and what needs repair."""
 
     validations: Validations = ()
-    messages: Annotated[tuple[DiagnosticMessage, ...], Listed, Field(strict=False)] = ()
+    messages: Annotated[tuple[DiagnosticMessage, ...], Listed] = ()
     repair_needed: RepairMarkers = ()
 
 
@@ -258,7 +258,7 @@ class RememberWritePlan(Model):
     """Everything one commit is to store; inspectable, kept as JSON, replayed exactly."""
 
     source_input_ref: ExternalSourceReference | None = None
-    candidates: Annotated[tuple[MemoryCandidate, ...], Listed, Field(strict=False)] = ()
+    candidates: Annotated[tuple[MemoryCandidate, ...], Listed] = ()
     validations: Validations = ()
     diagnostics: RememberDiagnostics = RememberDiagnostics()
 

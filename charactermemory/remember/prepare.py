@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import Field
-
 from charactermemory.clock import Clock
 from charactermemory.domain.kinds import SCHEMA_VERSION, RelationType
 from charactermemory.domain.model import Instant, Key, Listed, Model, Name, Text
@@ -40,7 +38,7 @@ from charactermemory.remember.plan import (
     candidate,
 )
 
-Ids = Annotated[tuple[MemoryId, ...], Listed, Field(strict=False)]
+Ids = Annotated[tuple[MemoryId, ...], Listed]
 
 
 class RememberInput(Model):
@@ -53,15 +51,15 @@ class RememberInput(Model):
     content: Text | None = None
     scene: Scene | None = None
     episode: EpisodeDraft | None = None
-    observations: Annotated[tuple[ObservationDraft, ...], Listed, Field(strict=False)] = ()
+    observations: Annotated[tuple[ObservationDraft, ...], Listed] = ()
     entity_ids: Ids = ()
     thread_ids: Ids = ()
-    raw_refs: Annotated[tuple[Key, ...], Listed, Field(strict=False)] = ()
-    source_spans: Annotated[tuple[SourceSpan, ...], Listed, Field(strict=False)] = ()
-    entity_drafts: Annotated[tuple[EntityDraft, ...], Listed, Field(strict=False)] = ()
-    memory_thread_drafts: Annotated[tuple[MemoryThreadDraft, ...], Listed, Field(strict=False)] = ()
-    derived_memory_drafts: Annotated[tuple[DerivedMemoryDraft, ...], Listed, Field(strict=False)] = ()
-    memory_link_drafts: Annotated[tuple[MemoryLinkDraft, ...], Listed, Field(strict=False)] = ()
+    raw_refs: Annotated[tuple[Key, ...], Listed] = ()
+    source_spans: Annotated[tuple[SourceSpan, ...], Listed] = ()
+    entity_drafts: Annotated[tuple[EntityDraft, ...], Listed] = ()
+    memory_thread_drafts: Annotated[tuple[MemoryThreadDraft, ...], Listed] = ()
+    derived_memory_drafts: Annotated[tuple[DerivedMemoryDraft, ...], Listed] = ()
+    memory_link_drafts: Annotated[tuple[MemoryLinkDraft, ...], Listed] = ()
 
     @classmethod
     def new(cls, content: str) -> Self:

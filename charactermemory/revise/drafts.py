@@ -138,9 +138,9 @@ class CorrectionCascade(Model):
 class CorrectMemoryDraft(Model):
     """What is wrong, why, on whose word, and what takes its place; without a replacement a default is made."""
 
-    targets: Annotated[tuple[AnyCorrectionTarget, ...], Listed, Field(strict=False)] = ()
+    targets: Annotated[tuple[AnyCorrectionTarget, ...], Listed] = ()
     replacement_derived_memories: Annotated[
-        tuple[ReplacementDerivedMemoryDraft, ...], Listed, Field(strict=False)
+        tuple[ReplacementDerivedMemoryDraft, ...], Listed
     ] = ()
     superseded_derived_memory_ids: IdSet = ()
     correction_origin: SourceProvenanceReference = SourceProvenanceReference()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
-
 from charactermemory.domain.lifecycle import References
 from charactermemory.domain.model import Listed, Model
 from charactermemory.domain.objects import IdSet
@@ -31,7 +29,7 @@ class LifecycleWarning(Model):
 class LifecycleDiagnostics(Model):
     """Warnings of a lifecycle change."""
 
-    warnings: Annotated[tuple[LifecycleWarning, ...], Listed, Field(strict=False)] = ()
+    warnings: Annotated[tuple[LifecycleWarning, ...], Listed] = ()
 
 
 class SupersededBy(Model):
@@ -45,7 +43,7 @@ class LifecycleTrace(Model):
     """What was asked for and what superseded what; only on request."""
 
     requested_targets: References = ()
-    superseded_by: Annotated[tuple[SupersededBy, ...], Listed, Field(strict=False)] = ()
+    superseded_by: Annotated[tuple[SupersededBy, ...], Listed] = ()
 
 
 class LifecycleMutationOutcome(Outcome):
