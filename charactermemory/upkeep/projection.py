@@ -146,7 +146,8 @@ def _rests_on(item: MemoryObject) -> Iterator[MemoryObjectRef]:
 def _lacking(stateful: set[MemoryObjectRef], known: Mapping[MemoryObjectRef, Stored]) -> set[MemoryObjectRef]:
     """Return what is not known of objects and of what their states are made from."""
     parents = {parent for ref in stateful if ref in known for parent in _rests_on(known[ref].object)}
-    return (stateful | parents) - known.keys()
+    # Not `- known.keys()`: that walks all of `known` for every object.
+    return {ref for ref in stateful | parents if ref not in known}
 
 
 def _state(item: Stored, known: Mapping[MemoryObjectRef, Stored]) -> ObjectState:
