@@ -154,23 +154,33 @@ class Snapshot:
         if not digests:
             broken(node.iri, cm.DIGEST, "missing")
         values = node.fields(FIELDS[ref.object_type]) | _own(node, ref, self.nodes)
-        self._apply_events(ref, values)
-        try:
-            item = _MODELS[ref.object_type](id=ref.id, **values)
-        except ValidationError as error:
-            where = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"])
-            raise GraphQueryError(kind="hydration", detail=f"{node.iri.value} {where}: not valid") from None
+        authored = _build(node, ref, values)
         successors = sorted(self.superseded_by.get(ref, ()), key=lambda item: item.int)
-        return Stored(object=item, digest=digests[0], superseded_by=tuple(successors))
+        changes = self._changes(ref, values)
+        return Stored(
+            object=authored if not changes else _build(node, ref, values | changes),
+            authored=authored if changes else None,
+            digest=digests[0],
+            superseded_by=tuple(successors),
+        )
 
-    def _apply_events(self, ref: MemoryObjectRef, values: dict[str, Any]) -> None:
-        """Lay the events over what was written (consistency.md R4)."""
+    def _changes(self, ref: MemoryObjectRef, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what events say otherwise than the value as written (consistency.md R4)."""
         times = self.suppressed_at.get(ref)
         if not times or "retention_state" not in values:
-            return
-        values["retention_state"] = RetentionState.SUPPRESSED
+            return {}
+        effective: dict[str, Any] = {"retention_state": RetentionState.SUPPRESSED}
         if "updated_at" in values:
-            values["updated_at"] = max(values["updated_at"], *times)
+            effective["updated_at"] = max(values["updated_at"], *times)
+        return {name: value for name, value in effective.items() if values[name] != value}
+
+
+def _build(node: Node, ref: MemoryObjectRef, values: Mapping[str, Any]) -> MemoryObject:
+    try:
+        return _MODELS[ref.object_type](id=ref.id, **values)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"])
+        raise GraphQueryError(kind="hydration", detail=f"{node.iri.value} {where}: not valid") from None
 
 
 def _own(node: Node, ref: MemoryObjectRef, nodes: Mapping[NamedNode, Node]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Triple
 
 from charactermemory.adapters.oxigraph import queries
 from charactermemory.adapters.oxigraph import vocabulary as cm
@@ -16,7 +16,14 @@ from charactermemory.adapters.oxigraph.connection import Connection
 from charactermemory.adapters.oxigraph.hydration import Node
 from charactermemory.adapters.oxigraph.mapping import VOLUME_SIZE
 from charactermemory.adapters.oxigraph.reads import chunks, found_number, found_ref
-from charactermemory.adapters.oxigraph.terms import INSTANT, STRING, receipt_iri, volume_iri
+from charactermemory.adapters.oxigraph.terms import (
+    INSTANT,
+    INTEGER,
+    STRING,
+    fence_iri,
+    receipt_iri,
+    volume_iri,
+)
 from charactermemory.errors import GraphQueryError
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.graph import Receipt
@@ -35,7 +42,7 @@ class Ledger:
         self._graph = graph
 
     def head(self) -> int:
-        """Return the greatest receipt's token, 0 for none; two round trips."""
+        """Return the number of the last commit or raised head, 0 for none; two round trips."""
         return self._last()[0]
 
     def greatest_token(self) -> int:
@@ -120,3 +127,20 @@ def _receipt(token: int, node: Node) -> Receipt:
         at=node.value(cm.AT, INSTANT.read),
         objects=tuple(sorted(touched)),
     )
+
+
+def raised_head(graph: NamedNode, token: int) -> str:
+    """Return the update that adds a fence which counts as the head, like a receipt of nothing.
+
+    Other fences do not: a writer sets one at the number it is about to use.
+    """
+    node, number = fence_iri(token), token // VOLUME_SIZE
+    volume = volume_iri(number)
+    triples = [
+        Triple(node, cm.TYPE, cm.FENCE_CLASS),
+        Triple(node, cm.TOKEN, INTEGER.write(token)),
+        Triple(node, cm.VOLUME, volume),
+        Triple(volume, cm.TYPE, cm.VOLUME_CLASS),
+        Triple(volume, cm.VOLUME_NUMBER, INTEGER.write(number)),
+    ]
+    return f"INSERT DATA {{ GRAPH {graph} {{ {' . '.join(map(str, triples))} }} }}"

@@ -11,6 +11,8 @@ from __future__ import annotations
 import time
 
 from charactermemory.adapters.oxigraph.connection import STORE_NAME, Connection, NamedNode, ResponseLost
+from charactermemory.adapters.oxigraph.terms import fence_iri, receipt_iri
+from charactermemory.adapters.oxigraph.vocabulary import FENCE_CLASS, TOKEN, TYPE
 from charactermemory.errors import CommitOutcomeUnknown, DatabaseError, StoreUnavailable
 
 WATCH_SECONDS = 5.0
@@ -25,25 +27,11 @@ _STALL_SECONDS = 1.0
 _PROBE_SECONDS = 0.2
 _TROUBLE = (StoreUnavailable, DatabaseError, ResponseLost)
 
-FENCE_CLASS = NamedNode("urn:charactermemory:vocab:Fence")
-TOKEN = NamedNode("urn:charactermemory:vocab:token")
-_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
-
-
-def fence_iri(token: int) -> NamedNode:
-    """Return the node of the fence at `token`; commits with a lower token fail once it is stored."""
-    return NamedNode(f"urn:charactermemory:fence:{token:d}")
-
-
-def receipt_iri(token: int) -> NamedNode:
-    """Return the node of the receipt of the commit numbered `token`."""
-    return NamedNode(f"urn:charactermemory:receipt:{token:d}")
-
 
 def fence_update(graph: NamedNode, token: int) -> str:
     """Return the update that adds the fence at `token`; adding it again changes nothing."""
     return (
-        f"INSERT DATA {{ GRAPH {graph} {{ {fence_iri(token)} {_TYPE} {FENCE_CLASS} ; {TOKEN} {token:d} }} }}"
+        f"INSERT DATA {{ GRAPH {graph} {{ {fence_iri(token)} {TYPE} {FENCE_CLASS} ; {TOKEN} {token:d} }} }}"
     )
 
 
@@ -88,7 +76,7 @@ def settle(
 
 def _fence(connection: Connection, graph: NamedNode, token: int, give_up: float) -> str:
     """Add the fence and see it stored. This one update may be sent again, for it only adds itself."""
-    there = f"ASK {{ GRAPH {graph} {{ {fence_iri(token)} {_TYPE} {FENCE_CLASS} }} }}"
+    there = f"ASK {{ GRAPH {graph} {{ {fence_iri(token)} {TYPE} {FENCE_CLASS} }} }}"
     trouble = ""
     while time.monotonic() < give_up:
         try:

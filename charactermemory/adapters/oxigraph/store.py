@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from charactermemory.adapters.oxigraph.connection import STORE_NAME, Connection, ResponseLost
 from charactermemory.adapters.oxigraph.export import sorted_lines
-from charactermemory.adapters.oxigraph.ledger import Ledger
+from charactermemory.adapters.oxigraph.ledger import Ledger, raised_head
 from charactermemory.adapters.oxigraph.reads import Reads
-from charactermemory.adapters.oxigraph.settle import WATCH_SECONDS, fence_update, settle
+from charactermemory.adapters.oxigraph.settle import WATCH_SECONDS, settle
 from charactermemory.adapters.oxigraph.terms import graph_iri
 from charactermemory.adapters.oxigraph.writer import Writer
 from charactermemory.domain.kinds import RelationType
@@ -141,7 +141,7 @@ class OxigraphStore:
     def raise_head(self, token: int) -> None:
         """See `GraphStore`."""
         try:
-            self._connection.update(fence_update(self._graph, token))
+            self._connection.update(raised_head(self._graph, token))
         except ResponseLost as lost:
             raise StoreUnavailable(store=STORE_NAME, detail=f"no fence was set: {lost.detail}") from lost
         self.sync()

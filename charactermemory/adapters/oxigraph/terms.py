@@ -68,6 +68,11 @@ def receipt_iri(token: int) -> NamedNode:
     return NamedNode(f"{BASE}receipt:{token:d}")
 
 
+def fence_iri(token: int) -> NamedNode:
+    """Return the node of the fence at `token`; commits with a lower token fail once it is stored."""
+    return NamedNode(f"{BASE}fence:{token:d}")
+
+
 def volume_iri(number: int) -> NamedNode:
     """Return the node under which a run of receipts is kept together."""
     return NamedNode(f"{BASE}volume:{number:d}")
