@@ -28,12 +28,13 @@ _READ_STATE = (
     " WHERE generation = ? AND id = ? AND object_type = ?"
 )
 _WRITE_STATE = "REPLACE INTO state VALUES (?, ?, ?, ?, ?, ?, ?)"
+# Left alone, the planner walks the whole generation by the other index: 6 ms an object at 50,000 edges.
 _EDGES_OF_OBJECT = (
-    "SELECT hub, hub_type, relation, standing FROM edge"
+    "SELECT hub, hub_type, relation, standing FROM edge INDEXED BY edge_object"
     " WHERE generation = ? AND object = ? AND object_type = ?"
 )
 _REWEIGH_EDGES = (
-    "UPDATE edge SET standing = ?, salience = ?, memory_time = ?"
+    "UPDATE edge INDEXED BY edge_object SET standing = ?, salience = ?, memory_time = ?"
     " WHERE generation = ? AND object = ? AND object_type = ?"
 )
 _ADD_EDGE = "INSERT OR IGNORE INTO edge VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -175,7 +175,7 @@ class SqliteStatistics:
             generation = self._generation(connection)
             for ref in refs:
                 rows = connection.execute(
-                    "SELECT hub, hub_type, relation FROM edge"
+                    "SELECT hub, hub_type, relation FROM edge INDEXED BY edge_object"
                     " WHERE generation = ? AND object = ? AND object_type = ?",
                     (generation, *key_of(ref)),
                 ).fetchall()
