@@ -12,10 +12,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PREAMBLE = """
 import os, signal, sys, time
 from pathlib import Path
-from charactermemory.adapters.oxigraph.connection import *
-from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
-from charactermemory.adapters.oxigraph.locks import FileWriterLock
-from charactermemory.adapters.oxigraph.service import ServiceConnection
 def say(word):
     print(word, flush=True)
 def wait():
@@ -26,9 +22,9 @@ def wait():
 class Script:
     """A Python script in a process of its own, which talks by lines and is killed at the end of `with`."""
 
-    def __init__(self, text: str, *arguments: object) -> None:
+    def __init__(self, text: str, *arguments: object, before: tuple[str, ...] = ()) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PREAMBLE + textwrap.dedent(text), *map(str, arguments)],
+            [*before, sys.executable, "-c", PREAMBLE + textwrap.dedent(text), *map(str, arguments)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -18,7 +18,8 @@ from charactermemory.adapters.oxigraph.connection import Connection
 from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
 from charactermemory.adapters.oxigraph.locks import FileWriterLock, ThreadWriterLock
 from charactermemory.adapters.oxigraph.service import ServiceConnection
-from charactermemory.adapters.oxigraph.settle import receipt_iri, settle
+from charactermemory.adapters.oxigraph.settle import settle
+from charactermemory.adapters.oxigraph.terms import receipt_iri
 from charactermemory.errors import CommitOutcomeUnknown, NotAStore, StoreInUse, StoreUnavailable
 from charactermemory.ports.locks import WriterLock
 from charactermemory.testing.recording import Fault, RecordingConnection
@@ -148,6 +149,8 @@ def test_a_holder_that_fails_gives_the_lock_back(mode: str, tmp_path: Path) -> N
 
 
 WRITER = """
+from charactermemory.adapters.oxigraph.locks import FileWriterLock
+from charactermemory.adapters.oxigraph.service import ServiceConnection
 lock, connection = FileWriterLock(Path(sys.argv[1])), ServiceConnection(sys.argv[2])
 say("ready"); wait()
 tokens = []
@@ -224,6 +227,7 @@ def test_a_token_left_open_is_settled_by_the_next_holder_until_it_is_known(tmp_p
 
 
 GRANTED = """
+from charactermemory.adapters.oxigraph.locks import FileWriterLock
 lock = FileWriterLock(Path(sys.argv[1]))
 with lock.hold("ada", None, lambda: 0) as grant:
     say(grant.token)
@@ -270,6 +274,7 @@ def test_a_lock_file_removed_while_one_waits_is_made_anew(tmp_path: Path) -> Non
 
 
 FORKING = """
+from charactermemory.adapters.oxigraph.locks import FileWriterLock
 lock = FileWriterLock(Path(sys.argv[1]))
 with lock.hold("ada", None, lambda: 0):
     child = os.fork()
@@ -360,6 +365,8 @@ def test_an_endpoint_that_does_not_answer_leaves_the_outcome_unknown(
 
 
 HOLDER = """
+from charactermemory.adapters.oxigraph.locks import FileWriterLock
+from charactermemory.adapters.oxigraph.service import ServiceConnection
 lock, connection = FileWriterLock(Path(sys.argv[1])), ServiceConnection(sys.argv[2])
 with lock.hold("ada", None, lambda: 0) as grant:
     grant.sending()
@@ -369,7 +376,9 @@ with lock.hold("ada", None, lambda: 0) as grant:
 """
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["lands", "is shut out"])
+@pytest.mark.parametrize(
+    "late", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["lands", "is shut out"]
+)
 def test_a_writer_killed_in_its_update_leaves_one_digest(
     late: bool, tmp_path: Path, server: OxigraphServer, served: ServiceConnection
 ) -> None:
@@ -404,6 +413,7 @@ def test_a_writer_killed_in_its_update_leaves_one_digest(
 # --- owner locks ---
 
 OWNER = """
+from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
 connection = EmbeddedConnection(Path(sys.argv[1]), "ada")
 connection.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }")
 say("open")
@@ -411,6 +421,7 @@ wait()
 """
 
 OPENER = """
+from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
 from charactermemory.errors import StoreInUse
 try:
     connection = EmbeddedConnection(Path(sys.argv[1]), "ada")
@@ -447,6 +458,7 @@ def test_a_copy_made_of_a_live_store_does_not_let_a_second_process_in(tmp_path: 
 
 
 FORKED = """
+from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
 connection = EmbeddedConnection(Path(sys.argv[1]), "ada")
 connection.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }")
 child = os.fork()
