@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from charactermemory.adapters.qdrant.lexical import DEFAULT_LANGUAGE, Lexical, Terms
-from charactermemory.adapters.qdrant.records import SURFACE_OF, check_query, check_records
+from charactermemory.adapters.qdrant.records import check_query, check_records, identify
 from charactermemory.adapters.qdrant.search import (
     NOT_REQUESTED,
     Hit,
@@ -197,7 +197,7 @@ class InMemoryVectorIndex:
 
 def _hit(point: _Stored, score: float) -> Hit:
     surface = point.record.surface
-    return Hit(rounded(score), surface.ref, SURFACE_OF[surface.ref.object_type])
+    return Hit(rounded(score), lambda: identify(surface.ref, surface.surface))
 
 
 def _best_first(hits: Iterable[Hit]) -> list[Hit]:

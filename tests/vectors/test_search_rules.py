@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from charactermemory.adapters.qdrant.records import identify
 from charactermemory.adapters.qdrant.search import (
     ENGINE_CAP,
     Hit,
@@ -18,18 +19,22 @@ from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.vectors import Completeness, VectorSurface
 
 
-def hits(scores):
-    return [
-        Hit(score, MemoryObjectRef.of(ObjectType.OBSERVATION, UUID(int=n)), VectorSurface.TEXT)
-        for n, score in enumerate(scores, start=1)
-    ]
+def hit(score, number):
+    ref = MemoryObjectRef.of(ObjectType.OBSERVATION, UUID(int=number))
+    return Hit(score, lambda: identify(ref, VectorSurface.TEXT))
+
+
+def number(hit):
+    return hit.identity().ref.id.int
 
 
 class Engine:
     """Returns its hits best first, equal scores in reverse order of id, and keeps what it was asked for."""
 
     def __init__(self, scores):
-        self.hits = sorted(hits(scores), key=lambda hit: (-hit.score, -hit.ref.id.int))
+        self.hits = sorted(
+            (hit(score, n) for n, score in enumerate(scores, start=1)), key=lambda h: (-h.score, -number(h))
+        )
         self.asked = []
 
     def __call__(self, ask):
@@ -94,10 +99,16 @@ def test_scores_are_compared_as_rounded():
 
 
 def test_one_candidate_a_surface_with_its_best_score():
-    one, two = hits([0.3, 0.2])
-    again = one._replace(score=0.7)
-    found = canonical([two, one, again], 5)
-    assert [(candidate.ref, candidate.score) for candidate in found] == [(one.ref, 0.7), (two.ref, 0.2)]
+    found = canonical([hit(0.2, 2), hit(0.3, 1), hit(0.7, 1), hit(0.1, 1)], 5)
+    assert [(candidate.ref.id.int, candidate.score) for candidate in found] == [(1, 0.7), (2, 0.2)]
+
+
+def test_hits_below_the_cut_are_not_read():
+    def unread():
+        raise AssertionError("read")
+
+    answer = leg(lambda ask: [hit(0.9, 1), hit(0.8, 2), Hit(0.7, unread)][:ask], 2, None)
+    assert [candidate.ref.id.int for candidate in answer.candidates] == [1, 2]
 
 
 def test_two_legs_share_the_first_engine_call():

@@ -16,6 +16,7 @@ from .records import (
     CURSOR_POINT,
     IDENTITY_FIELDS,
     SURFACE_OF,
+    Identity,
     all_points,
     check_query,
     check_records,
@@ -33,6 +34,10 @@ CALL_POINTS = 500
 """Points of one request: 500 × 3,072 numbers stay below 32 MB, the server's usual limit, as JSON too."""
 
 _CURSOR = str(CURSOR_POINT)
+
+
+def _reader(point: Any) -> Callable[[], Identity]:
+    return lambda: identity(BACKEND, point.payload)
 
 
 class Points:
@@ -97,10 +102,7 @@ class Points:
 
     def _run(self, requests: list[models.QueryRequest]) -> list[list[Hit]]:
         answers = self._connection.client().query_batch_points(self.name, requests)
-        return [
-            [Hit(rounded(point.score), *identity(BACKEND, point.payload)) for point in answer.points]
-            for answer in answers
-        ]
+        return [[Hit(rounded(point.score), _reader(point)) for point in answer.points] for answer in answers]
 
     def _scope_filter(self, tokens: list[str] | None) -> models.Filter | None:
         from qdrant_client import models
@@ -122,9 +124,7 @@ class Points:
                 offset=offset,
                 with_payload=IDENTITY_FIELDS,
             )
-            hits += [
-                Hit(0.0, *identity(BACKEND, record.payload)) for record in page if str(record.id) != _CURSOR
-            ]
+            hits += [Hit(0.0, _reader(record)) for record in page if str(record.id) != _CURSOR]
             if offset is None:
                 return hits
 
@@ -153,7 +153,7 @@ class Points:
                 self.name, limit=limit, offset=after, with_payload=True
             )
             found = [
-                (identity(BACKEND, record.payload)[0], embedding_text(BACKEND, record.payload))
+                (identity(BACKEND, record.payload).ref, embedding_text(BACKEND, record.payload))
                 for record in page
                 if str(record.id) != _CURSOR
             ]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 import numpy as np
-from pydantic import ValidationError
 
 from charactermemory.domain.kinds import SCHEMA_VERSION
 from charactermemory.errors import CollectionIncompatible, UnsupportedSchemaVersion, VectorDatabaseError
@@ -58,7 +57,15 @@ def payload(record: VectorRecord) -> dict[str, Any]:
     }
 
 
-def identity(backend: str, stored: Mapping[str, Any] | None) -> tuple[MemoryObjectRef, VectorSurface]:
+class Identity(NamedTuple):
+    """Who a point is about; `order` is the canonical order among equal scores (recall.md §11.5)."""
+
+    order: tuple[int, int, int]
+    ref: MemoryObjectRef
+    surface: VectorSurface
+
+
+def identity(backend: str, stored: Mapping[str, Any] | None) -> Identity:
     """Read who a point is about; fields beyond the five are ignored.
 
     Raises:
@@ -67,15 +74,19 @@ def identity(backend: str, stored: Mapping[str, Any] | None) -> tuple[MemoryObje
     fields = stored or {}
     try:
         return _identity(fields["object_id"], fields["object_type"], fields["surface"])
-    except (KeyError, ValueError, TypeError, AttributeError, ValidationError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise _undecodable(backend, f"a point cannot be read: {type(error).__name__}: {error}") from error
 
 
-# The same points come back query after query; parsing an id and building its reference costs more than
-# half of what the engine needs for a hit.
+# The same points come back query after query, and parsing them costs as much as the engine's own work.
 @lru_cache(maxsize=16384)
-def _identity(object_id: str, object_type: str, surface: str) -> tuple[MemoryObjectRef, VectorSurface]:
-    return MemoryObjectRef.of(ObjectType(object_type), UUID(object_id)), VectorSurface(surface)
+def _identity(object_id: str, object_type: str, surface: str) -> Identity:
+    return identify(MemoryObjectRef.of(ObjectType(object_type), UUID(object_id)), VectorSurface(surface))
+
+
+def identify(ref: MemoryObjectRef, surface: VectorSurface) -> Identity:
+    """Return the identity of one surface of an object."""
+    return Identity((ref.object_type.rank, ref.id.int, surface.rank), ref, surface)
 
 
 def embedding_text(backend: str, stored: Mapping[str, Any] | None) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from charactermemory.ids import MemoryObjectRef, ObjectType
-from charactermemory.ports.vectors import Completeness, LegHits, VectorCandidate, VectorSurface
+from charactermemory.ids import ObjectType
+from charactermemory.ports.vectors import Completeness, LegHits, VectorCandidate
 
-from .records import INDEXED_TYPES
+from .records import INDEXED_TYPES, Identity
 
 ENGINE_CAP = 2**32 - 1
 """Most points that Qdrant returns for one request."""
@@ -29,11 +29,10 @@ Request = TypeVar("Request")
 
 
 class Hit(NamedTuple):
-    """One engine hit, decoded."""
+    """One engine hit: its score, rounded, and how to read who it is, which costs more than the rest."""
 
     score: float
-    ref: MemoryObjectRef
-    surface: VectorSurface
+    identity: Callable[[], Identity]
 
 
 Fetch = Callable[[int], Sequence[Hit]]
@@ -83,14 +82,17 @@ def close_ties(fetch: Fetch, limit: int, cap: int = ENGINE_CAP) -> Fetched:
 
 def canonical(hits: Iterable[Hit], limit: int) -> tuple[VectorCandidate, ...]:
     """Return the best hit of each surface of each object, in canonical order, at most `limit`."""
-    best: dict[tuple[MemoryObjectRef, VectorSurface], float] = {}
-    for score, ref, surface in hits:
-        key = (ref, surface)
-        if score > best.get(key, float("-inf")):
-            best[key] = score
-    candidates = [VectorCandidate(ref, surface, score) for (ref, surface), score in best.items()]
-    candidates.sort(key=lambda candidate: candidate.order)
-    return tuple(candidates[:limit])
+    best: dict[tuple[int, int, int], tuple[float, Identity]] = {}
+    for score, read in hits:
+        identity = read()
+        known = best.get(identity.order)
+        if known is None or score > known[0]:
+            best[identity.order] = (score, identity)
+    order = sorted(best, key=lambda key: (-best[key][0], key))
+    return tuple(
+        VectorCandidate(identity.ref, identity.surface, score)
+        for score, identity in (best[key] for key in order[:limit])
+    )
 
 
 def leg(fetch: Fetch, limit: int, scanned: int | None, cap: int = ENGINE_CAP) -> LegHits:
@@ -108,7 +110,12 @@ def leg(fetch: Fetch, limit: int, scanned: int | None, cap: int = ENGINE_CAP) ->
         verdict = Completeness(kind="exhaustive", scanned=scanned)
     else:
         verdict = Completeness(kind="boundary_tie_closed", fetched=len(fetched.hits))
-    return LegHits(candidates=canonical(fetched.hits, limit), completeness=verdict)
+    hits = fetched.hits
+    if len(hits) > limit > 0:
+        # Below the cut no hit can become a candidate, so it is not read.
+        cut = hits[limit - 1].score
+        hits = [hit for hit in hits if hit.score >= cut]
+    return LegHits(candidates=canonical(hits, limit), completeness=verdict)
 
 
 def search_legs(

@@ -22,6 +22,7 @@ from .records import (
     CURSOR_POINT,
     IDENTITY_FIELDS,
     SURFACE_OF,
+    Identity,
     all_points,
     check_query,
     check_records,
@@ -59,6 +60,10 @@ def engine_errors() -> Iterator[None]:
         raise
     except Exception as error:
         raise VectorDatabaseError(backend=BACKEND, kind="engine", message=str(error)) from error
+
+
+def _reader(point: Any) -> Callable[[], Identity]:
+    return lambda: identity(BACKEND, point.payload)
 
 
 class EdgeGeneration:
@@ -151,10 +156,7 @@ class EdgeGeneration:
         import qdrant_edge as qe
 
         answers = self._shard.query_batch(qe.QueryBatchRequest(requests))
-        return [
-            [Hit(rounded(point.score), *identity(BACKEND, point.payload)) for point in points]
-            for points in answers
-        ]
+        return [[Hit(rounded(point.score), _reader(point)) for point in points] for points in answers]
 
     def _scope_filter(self, tokens: list[str] | None) -> qdrant_edge.Filter | None:
         import qdrant_edge as qe
@@ -166,9 +168,7 @@ class EdgeGeneration:
     def _scope_hits(self, tokens: list[str] | None) -> list[Hit]:
         """Return every record in scope with score 0.0."""
         scope = self._scope_filter(tokens)
-        return [
-            Hit(0.0, *identity(BACKEND, record.payload)) for record in self._scroll(scope, IDENTITY_FIELDS)
-        ]
+        return [Hit(0.0, _reader(record)) for record in self._scroll(scope, IDENTITY_FIELDS)]
 
     def _scroll(self, scope: qdrant_edge.Filter | None, fields: list[str]) -> Iterator[qdrant_edge.Record]:
         import qdrant_edge as qe
@@ -208,7 +208,7 @@ class EdgeGeneration:
         with engine_errors():
             page, following = self._shard.scroll(request)
             found = [
-                (identity(BACKEND, point.payload)[0], embedding_text(BACKEND, point.payload))
+                (identity(BACKEND, point.payload).ref, embedding_text(BACKEND, point.payload))
                 for point in page
                 if point.id != CURSOR_POINT
             ]
