@@ -1,0 +1,77 @@
+"""The retrieval pipeline: roads, roots, expansion, verdict, ranking, sections, report (recall.md §3).
+
+It writes nothing; the one thing it may change is to mark statistics unhealthy whose read failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from charactermemory.ports.graph import Edge
+from charactermemory.ports.stores import Stores
+from charactermemory.recall.context import RetrievalContext
+from charactermemory.recall.expansion import NO_OVERRIDES, Walk
+from charactermemory.recall.exploration import explore
+from charactermemory.recall.knobs import RecallKnobs
+from charactermemory.recall.omissions import lifecycle_decisions, section_omissions, stale_omissions
+from charactermemory.recall.outcome import RetrievalOutcome
+from charactermemory.recall.pack import build_pack
+from charactermemory.recall.ranking import rank
+from charactermemory.recall.report import rationale, telemetry
+from charactermemory.recall.roads import DEFAULT_ROADS, Road
+from charactermemory.recall.roots import merge_roots
+from charactermemory.recall.selectivity import Planner
+from charactermemory.recall.trace import trace
+from charactermemory.recall.verdict import judge
+
+
+def retrieve(
+    stores: Stores,
+    context: RetrievalContext,
+    knobs: RecallKnobs = RecallKnobs(),  # noqa: B008  (frozen)
+    roads: Sequence[Road] = DEFAULT_ROADS,
+) -> RetrievalOutcome:
+    """Bring back what a character in this situation would have in mind.
+
+    A failing embedder, index or statistics store degrades recall and is reported; the rest still answers.
+
+    Raises:
+        OutOfDomain, InvalidSceneTimeOffset: the context is wrong; nothing was called.
+        StoreError: the graph failed, or a store is closed or was forked away from its owner.
+    """
+    context.check()
+    answers = [(road, road.propose(stores, context)) for road in roads]
+    limits, policy = context.graph_limits, context.lifecycle_policy
+    roots = merge_roots(
+        ((road.name, proposal) for road, answer in answers for proposal in answer.proposals),
+        context.candidate_limits.max_graph_roots,
+    )
+    plans = Planner(stores.statistics, knobs, limits, policy).plan(roots.selected)
+    decisions = [row for root in roots.selected if root.ref in plans for row in plans[root.ref].decisions]
+    walks = [
+        Walk(root.ref, limits, plans[root.ref].overrides if root.ref in plans else NO_OVERRIDES)
+        for root in roots.selected
+    ]
+    found = explore(stores, walks, limits, policy)
+    traversed = sorted({edge for walk in walks for edge in walk.relations}, key=_edge_key)
+    link_ids = stores.graph.link_ids(traversed) if context.include_trace and traversed else {}
+    verdict, final = judge(stores.graph, walks, found, policy)
+    ranked = rank(roots.selected, final, verdict)
+    packed = build_pack(ranked, verdict, context.section_limits)
+    return RetrievalOutcome(
+        pack=packed.pack,
+        rationale=rationale(
+            telemetry(answers, roots, final, decisions, packed.pressure),
+            [item for _, answer in answers for item in answer.degraded],
+            len(packed.pack.admissions),
+            [*stale_omissions(roots.selected, final), *section_omissions(ranked, packed.assignments)],
+            lifecycle_decisions(roots.selected, final, verdict),
+        ),
+        trace=trace(answers, final, link_ids, decisions, packed.assignments)
+        if context.include_trace
+        else None,
+    )
+
+
+def _edge_key(edge: Edge) -> tuple[int, tuple[int, int], tuple[int, int]]:
+    return (edge.relation.rank, edge.source.order, edge.target.order)

@@ -1,0 +1,86 @@
+"""What a road is: it looks at the context and proposes objects to start from (DESIGN R10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from charactermemory.domain.model import Model
+from charactermemory.ids import MemoryObjectRef
+from charactermemory.ports.stores import Stores
+from charactermemory.ports.vectors import Completeness, LegHits
+from charactermemory.recall.context import RetrievalContext
+
+
+class CueKind(StrEnum):
+    """What in the situation called a memory up."""
+
+    PARTICIPANT = "participant"
+    TOPIC = "topic"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One object to start from.
+
+    Attributes:
+        ref: the object.
+        score: how strong the cue is, 0..1; it stands in the vector slot of the ranking formula.
+        similarity: raw cosine, where a dense search found it.
+        lexical: raw BM25, where a lexical search found it.
+    """
+
+    ref: MemoryObjectRef
+    score: float
+    similarity: float | None = None
+    lexical: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One leg of a vector search a road made, for the report."""
+
+    leg: str
+    hits: LegHits
+
+
+class Degradation(Model):
+    """Something recall had to do without; `cause` is an error's stable code, `kind` its kind if it has one."""
+
+    road: str
+    part: str
+    cause: str
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoadAnswer:
+    """What one road found, and what it had to do without."""
+
+    proposals: tuple[Proposal, ...] = ()
+    searches: tuple[Search, ...] = ()
+    embedding_dimension: int | None = None
+    degraded: tuple[Degradation, ...] = ()
+
+
+class Road(Protocol):
+    """One way from a cue to memories."""
+
+    @property
+    def name(self) -> str:
+        """The stable token under which what came this way is reported."""
+        ...
+
+    @property
+    def cue(self) -> CueKind:
+        """The kind of cue it follows."""
+        ...
+
+    def propose(self, stores: Stores, context: RetrievalContext) -> RoadAnswer:
+        """Return roots for this context. Failures of derived stores degrade; graph failures raise."""
+        ...
+
+
+NOT_REQUESTED = Completeness(kind="not_requested")
+"""The completeness of a search that was not made."""

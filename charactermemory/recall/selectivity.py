@@ -1,0 +1,194 @@
+"""Continuous selectivity: a notion that is everywhere opens little, a rare one much (recall.md §12)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from charactermemory.domain.kinds import RelationType
+from charactermemory.domain.lifecycle import LifecyclePolicy
+from charactermemory.domain.model import Model
+from charactermemory.errors import RetrievalStatsStoreError
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.statistics import Count, CountScope, StatisticsStore
+from charactermemory.recall.context import GraphLimits
+from charactermemory.recall.expansion import Overrides
+from charactermemory.recall.knobs import FanoutSpec, RecallKnobs
+from charactermemory.recall.roots import Root
+
+HIGH_SELECTIVITY = 0.5
+"""From this score on a decision is labelled high_selectivity (recall.md §12.5)."""
+
+DecisionLabel = Literal[
+    "high_selectivity", "low_selectivity_supported", "low_selectivity_rejected", "conservative_fallback"
+]
+
+
+class SelectivityDecision(Model):
+    """How much one notion may open along one pair, and why. Score and counts are None in fallback."""
+
+    root: MemoryObjectRef
+    relation: RelationType
+    object_type: ObjectType
+    count_scope: CountScope
+    score: float | None
+    entity_count: int | None
+    global_count: int | None
+    support_factor: float
+    chosen_fanout: int
+    max_fanout: int
+    decision: DecisionLabel
+
+    @property
+    def fallback(self) -> bool:
+        """Whether statistics could not be used."""
+        return self.decision == "conservative_fallback"
+
+
+def count_scope(policy: LifecyclePolicy) -> CountScope:
+    """Return which edges count under a policy (recall.md §12.6)."""
+    if policy.include_suppressed:
+        return "total"
+    return "active" if policy.include_superseded else "current"
+
+
+def selectivity(count: int, overall: int, alpha: float) -> float:
+    """Return ln((N + a) / (n + a)) / ln(N + a), clamped to 0..1 (recall.md §12.1)."""
+    if overall == 0 or math.log(overall + alpha) <= 0:
+        return 0.0
+    score = math.log((overall + alpha) / (count + alpha)) / math.log(overall + alpha)
+    return min(max(score, 0.0), 1.0)
+
+
+def budget(score: float, minimum: int, maximum: int, support: float, gamma: float) -> int:
+    """Return floor(max * score^gamma * support), clamped to minimum..maximum (recall.md §12.2)."""
+    return min(max(math.floor(maximum * math.pow(score, gamma) * support), minimum), maximum)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The fan-outs of one notion and the decisions behind them."""
+
+    overrides: Overrides
+    decisions: tuple[SelectivityDecision, ...]
+
+
+class Planner:
+    """Plans the notions of one retrieve. Reads health and global counts once; failures mean fallback."""
+
+    def __init__(
+        self, statistics: StatisticsStore, knobs: RecallKnobs, limits: GraphLimits, policy: LifecyclePolicy
+    ) -> None:
+        """Make a planner; nothing is read before the first plan."""
+        self._statistics = statistics
+        self._knobs = knobs
+        self._limits = limits
+        self._scope = count_scope(policy)
+        self._specs = tuple(
+            spec
+            for spec in knobs.specs
+            if spec.relation in limits.relations and spec.object_type in limits.types
+        )
+
+    def plan(self, roots: Sequence[Root]) -> dict[MemoryObjectRef, Plan]:
+        """Return the plan of each notion among `roots`; without one, statistics are not touched."""
+        notions = [root for root in roots if root.ref.object_type is ObjectType.ENTITY]
+        if not notions or not self._specs:
+            return {root.ref: Plan({}, ()) for root in notions}
+        overall = self._overall()
+        counts = self._counts([root.ref for root in notions], overall)
+        plans = {}
+        for root in notions:
+            decisions = tuple(
+                self._decide(root, spec, counts.get((root.ref, spec)), overall.get(spec))
+                for spec in self._specs
+            )
+            overrides = {(row.relation, row.object_type): row.chosen_fanout for row in decisions}
+            plans[root.ref] = Plan(overrides, decisions)
+        return plans
+
+    def _overall(self) -> dict[FanoutSpec, int]:
+        """Read health and the global counts; nothing at all if any of it fails."""
+        try:
+            # Recall takes no notice of lag, so it need not ask the graph for its head.
+            if self._statistics.health(0).state == "unhealthy":
+                return {}
+        except RetrievalStatsStoreError as error:
+            distrust(self._statistics, "health_check", error)
+            return {}
+        found: dict[FanoutSpec, int] = {}
+        try:
+            for spec in self._specs:
+                count = self._statistics.global_count(*spec.pair)
+                if count is not None:
+                    found[spec] = self._in_scope(count)
+        except RetrievalStatsStoreError as error:
+            distrust(self._statistics, "global_counter_read", error)
+            return {}
+        return found
+
+    def _counts(
+        self, hubs: Sequence[MemoryObjectRef], overall: dict[FanoutSpec, int]
+    ) -> dict[tuple[MemoryObjectRef, FanoutSpec], int]:
+        """Read the notions' counts; a failed read leaves that spec and the later ones without."""
+        found: dict[tuple[MemoryObjectRef, FanoutSpec], int] = {}
+        try:
+            for spec in self._specs:
+                if spec in overall:
+                    for hub, count in self._statistics.counts(hubs, *spec.pair).items():
+                        found[hub, spec] = self._in_scope(count)
+        except RetrievalStatsStoreError as error:
+            distrust(self._statistics, "counter_read", error)
+        return found
+
+    def _in_scope(self, count: Count) -> int:
+        value: int = getattr(count, self._scope)
+        return value
+
+    def _decide(
+        self, root: Root, spec: FanoutSpec, count: int | None, overall: int | None
+    ) -> SelectivityDecision:
+        maximum = min(spec.maximum, self._limits.max_fanout_per_node)
+        minimum = min(spec.minimum, maximum)
+        support = 1.0 + min(max(root.score, 0.0), 1.0)
+        score: float | None = None
+        label: DecisionLabel
+        if count is None or not overall:
+            count = overall = None
+            chosen = min(maximum, max(minimum, 1))
+            label = "conservative_fallback"
+        else:
+            score = selectivity(count, overall, self._knobs.alpha)
+            chosen = budget(score, minimum, maximum, support, self._knobs.gamma)
+            label = _label(score, chosen, support)
+        return SelectivityDecision(
+            root=root.ref,
+            relation=spec.relation,
+            object_type=spec.object_type,
+            count_scope=self._scope,
+            score=score,
+            entity_count=count,
+            global_count=overall,
+            support_factor=support,
+            chosen_fanout=chosen,
+            max_fanout=maximum,
+            decision=label,
+        )
+
+
+def _label(score: float, chosen: int, support: float) -> DecisionLabel:
+    if chosen == 0:
+        return "low_selectivity_rejected"
+    if score >= HIGH_SELECTIVITY:
+        return "high_selectivity"
+    return "low_selectivity_supported" if support > 1 else "low_selectivity_rejected"
+
+
+def distrust(statistics: StatisticsStore, step: str, error: RetrievalStatsStoreError) -> None:
+    """Mark the statistics unhealthy after a failed read; that this may fail too changes nothing."""
+    try:
+        statistics.mark_unhealthy(f"{step}: {error.kind}")
+    except RetrievalStatsStoreError:
+        return

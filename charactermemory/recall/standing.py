@@ -1,0 +1,60 @@
+"""How one object stands: whether policy leaves it out, and what orders it among its node's neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from charactermemory.domain.lifecycle import LifecyclePolicy, Stored
+from charactermemory.domain.objects import memory_time
+from charactermemory.ids import MemoryObjectRef
+from charactermemory.ports.statistics import ObjectState
+
+Denial = Literal["missing", "suppressed", "superseded"]
+"""Why an object is not admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of one object.
+
+    Attributes:
+        denied: why it is left out; None if it is not, or not known to be.
+        salience: its salience score; 0 for what has none.
+        time: when it happened; None for what has no time.
+    """
+
+    denied: Denial | None = None
+    salience: float = 0.0
+    time: datetime | None = None
+
+
+ASSUMED = Standing()
+"""What is taken of an object nothing is known about; the verdict decides."""
+
+MISSING = Standing(denied="missing")
+
+StandingOf = Callable[[MemoryObjectRef], Standing | None]
+"""Tells how an object stands; None for one that is out of consideration."""
+
+
+def hinted(state: ObjectState, policy: LifecyclePolicy) -> Standing:
+    """Read a recorded state. It does not tell whether a suppressed object is superseded as well."""
+    denied: Denial | None = None
+    if state.suppressed:
+        denied = None if policy.include_suppressed else "suppressed"
+    elif not state.current:
+        denied = None if policy.include_superseded else "superseded"
+    return Standing(denied=denied, salience=state.salience, time=state.memory_time)
+
+
+def judged(stored: Stored, policy: LifecyclePolicy, episode_instant: datetime | None = None) -> Standing:
+    """Read the graph's own word."""
+    salience: float = getattr(stored.object, "salience_score", 0.0)
+    return Standing(
+        denied=stored.omitted_as(policy),
+        salience=salience,
+        time=memory_time(stored.object, episode_instant),
+    )
