@@ -14,7 +14,7 @@ from charactermemory.adapters.oxigraph import queries
 from charactermemory.adapters.oxigraph import vocabulary as cm
 from charactermemory.adapters.oxigraph.connection import Connection
 from charactermemory.adapters.oxigraph.hydration import Node
-from charactermemory.adapters.oxigraph.mapping import VOLUME_SIZE
+from charactermemory.adapters.oxigraph.mapping import VOLUME_SIZE, volume_triples
 from charactermemory.adapters.oxigraph.reads import chunks, found_number, found_ref
 from charactermemory.adapters.oxigraph.terms import (
     INSTANT,
@@ -54,7 +54,11 @@ class Ledger:
         for volume_number, fence_token in self._connection.query(queries.top_volume(self._graph)):
             volume = found_number(volume_number) if volume_number is not None else volume
             fence = found_number(fence_token) if fence_token is not None else fence
-        return (0 if volume is None else max(self._tokens(volume), default=0)), fence
+        return (0 if volume is None else self._last_of(volume)), fence
+
+    def _last_of(self, volume: int) -> int:
+        rows = self._connection.query(queries.last_token(self._graph, volume_iri(volume)))
+        return max((found_number(row[0]) for row in rows if row[0] is not None), default=0)
 
     def _tokens(self, volume: int) -> list[int]:
         rows = self._connection.query(queries.volume_tokens(self._graph, volume_iri(volume)))
@@ -134,13 +138,10 @@ def raised_head(graph: NamedNode, token: int) -> str:
 
     Other fences do not: a writer sets one at the number it is about to use.
     """
-    node, number = fence_iri(token), token // VOLUME_SIZE
-    volume = volume_iri(number)
+    node = fence_iri(token)
     triples = [
         Triple(node, cm.TYPE, cm.FENCE_CLASS),
         Triple(node, cm.TOKEN, INTEGER.write(token)),
-        Triple(node, cm.VOLUME, volume),
-        Triple(volume, cm.TYPE, cm.VOLUME_CLASS),
-        Triple(volume, cm.VOLUME_NUMBER, INTEGER.write(number)),
+        *volume_triples(token),
     ]
     return f"INSERT DATA {{ GRAPH {graph} {{ {' . '.join(map(str, triples))} }} }}"

@@ -33,7 +33,6 @@ from charactermemory.adapters.oxigraph.terms import (
     turn_iri,
     volume_iri,
 )
-from charactermemory.domain.digest import digest
 from charactermemory.domain.kinds import DerivedType, Modality, RelationType, RetentionState, ThreadStatus
 from charactermemory.domain.lifecycle import LifecycleEvent
 from charactermemory.domain.objects import (
@@ -44,12 +43,12 @@ from charactermemory.domain.objects import (
     Observation,
 )
 from charactermemory.domain.scene import Scene
-from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
+from charactermemory.ids import MemoryId, ObjectType
 from charactermemory.ports.graph import WriteBatch
 
 VOLUME_SIZE = 256
-"""Receipts kept under one volume node: the head is found by reading the volumes and one volume's receipts,
-so 100,000 commits cost about 650 rows instead of 100,000."""
+"""Tokens listed by one volume node: the head is found by reading the volumes' numbers and the tokens of the
+last, so 100,000 commits cost about 650 rows instead of 100,000."""
 
 Object: TypeAlias = NamedNode | Literal
 Statement: TypeAlias = tuple[NamedNode, Object]
@@ -159,8 +158,8 @@ def setting_iri(scene: NamedNode) -> NamedNode:
     return part_iri(scene, "setting")
 
 
-def object_triples(item: MemoryObject) -> list[Triple]:
-    """Return every triple of one object or link.
+def object_triples(item: MemoryObject, content: str) -> list[Triple]:
+    """Return every triple of one object or link, whose digest is `content`.
 
     Raises:
         InvalidSceneTimeOffset: the scene's offset has a part finer than a minute, which the graph cannot keep.
@@ -168,7 +167,7 @@ def object_triples(item: MemoryObject) -> list[Triple]:
     node = ref_iri(item.ref)
     triples = [
         Triple(node, cm.TYPE, cm.CLASSES[item.object_type]),
-        Triple(node, cm.DIGEST, Literal(digest(item))),
+        Triple(node, cm.DIGEST, Literal(content)),
     ]
     triples += _plain(node, item, FIELDS[item.object_type])
     match item:
@@ -210,26 +209,33 @@ def event_triples(event: LifecycleEvent) -> list[Triple]:
     return triples
 
 
-def receipt_triples(token: int, batch: WriteBatch, wrote: Iterable[MemoryObjectRef]) -> list[Triple]:
-    """Return every triple of the receipt of `batch`, which newly stores `wrote`."""
+def receipt_triples(token: int, batch: WriteBatch, wrote: Iterable[NamedNode]) -> list[Triple]:
+    """Return every triple of the receipt of `batch`, which newly stores the nodes `wrote`."""
     node = receipt_iri(token)
-    number = token // VOLUME_SIZE
-    volume = volume_iri(number)
     triples = [
         Triple(node, cm.TYPE, cm.RECEIPT_CLASS),
         Triple(node, cm.TOKEN, INTEGER.write(token)),
         Triple(node, cm.OPERATION, Literal(batch.operation)),
         Triple(node, cm.AT, INSTANT.write(batch.at)),
         Triple(node, cm.PLAN_DIGEST, Literal(batch.plan_digest)),
-        Triple(node, cm.VOLUME, volume),
-        Triple(volume, cm.TYPE, cm.VOLUME_CLASS),
-        Triple(volume, cm.VOLUME_NUMBER, INTEGER.write(number)),
+        *volume_triples(token),
     ]
-    triples += [Triple(node, cm.WROTE, ref_iri(ref)) for ref in wrote]
+    triples += [Triple(node, cm.WROTE, item) for item in wrote]
     triples += [Triple(node, cm.TOUCHED, ref_iri(ref)) for ref in batch.touched]
     if batch.event is not None:
         triples.append(Triple(node, cm.EVENT, event_iri(batch.event.id)))
     return triples
+
+
+def volume_triples(token: int) -> list[Triple]:
+    """Return the triples that make `token` count as the head and stand in the order of writing."""
+    number = token // VOLUME_SIZE
+    node = volume_iri(number)
+    return [
+        Triple(node, cm.TYPE, cm.VOLUME_CLASS),
+        Triple(node, cm.VOLUME_NUMBER, INTEGER.write(number)),
+        Triple(node, cm.LISTS, INTEGER.write(token)),
+    ]
 
 
 def _statements(value: object, fields: Iterable[Field]) -> Iterator[Statement]:

@@ -125,14 +125,19 @@ def spellings(graph: NamedNode, notions: Iterable[NamedNode]) -> str:
     return f"SELECT DISTINCT ?s ?name WHERE {{ {where} }}"
 
 
+def last_token(graph: NamedNode, volume: NamedNode) -> str:
+    """Return the query for the greatest token of one volume: ?last; unbound for none."""
+    return f"SELECT (MAX(?t) AS ?last) WHERE {{ GRAPH {graph} {{ {volume} {cm.LISTS} ?t }} }}"
+
+
 def volumes(graph: NamedNode) -> str:
     """Return the query for the numbers of all volumes of receipts: ?v."""
     return f"SELECT ?v WHERE {{ GRAPH {graph} {{ ?x {cm.VOLUME_NUMBER} ?v }} }}"
 
 
 def volume_tokens(graph: NamedNode, volume: NamedNode) -> str:
-    """Return the query for the tokens of one volume's receipts: ?t."""
-    return f"SELECT ?t WHERE {{ GRAPH {graph} {{ ?r {cm.VOLUME} {volume} . ?r {cm.TOKEN} ?t }} }}"
+    """Return the query for the tokens that one volume lists: ?t."""
+    return f"SELECT ?t WHERE {{ GRAPH {graph} {{ {volume} {cm.LISTS} ?t }} }}"
 
 
 def top_volume(graph: NamedNode) -> str:

@@ -112,8 +112,8 @@ PLAN_DIGEST = _name("planDigest")
 WROTE = _name("wrote")
 TOUCHED = _name("touched")
 EVENT = _name("event")
-VOLUME = _name("volume")
 VOLUME_NUMBER = _name("volumeNumber")
+LISTS = _name("lists")
 MOVED_TO = _name("movedTo")
 
 RELATIONS = {relation: NamedNode(RELATION + relation.value) for relation in RelationType}

@@ -10,7 +10,6 @@ from charactermemory.adapters.oxigraph.ledger import Ledger
 from charactermemory.adapters.oxigraph.mapping import event_triples, object_triples, receipt_triples
 from charactermemory.adapters.oxigraph.settle import settle
 from charactermemory.domain.kinds import SCHEMA_VERSION
-from charactermemory.domain.objects import MemoryObject
 from charactermemory.errors import (
     CascadeTooLarge,
     CommitOutcomeUnknown,
@@ -53,25 +52,27 @@ class Writer:
         state = self._state(planned)
         if clash := guard.collision(planned, state):
             raise clash
-        fresh = [item for node, item in planned.items.items() if node not in state.digests]
+        fresh = [node for node in planned.items if node not in state.digests]
         if not fresh and batch.event is None:
             return None
         if refused := guard.refusal(planned, state):
             raise refused
-        self._insert(planned, self._triples(batch, fresh))
+        self._insert(planned, self._triples(batch, planned, fresh))
         self.applied = True
         return self.token
 
     def _state(self, planned: guard.Planned) -> guard.Found:
         return guard.found(self._connection.query(guard.state_query(self._graph, planned)))
 
-    def _triples(self, batch: WriteBatch, fresh: list[MemoryObject]) -> list[Triple]:
-        triples = [triple for item in fresh for triple in object_triples(item)]
+    def _triples(self, batch: WriteBatch, planned: guard.Planned, fresh: list[NamedNode]) -> list[Triple]:
+        triples: list[Triple] = []
+        for node in fresh:
+            triples += object_triples(planned.items[node], planned.digests[node])
         if len(triples) > MAX_TRIPLES:
             raise PlanTooLarge(what="triples", count=len(triples), limit=MAX_TRIPLES)
         if batch.event is not None:
             triples += event_triples(batch.event)
-        triples += receipt_triples(self.token, batch, (item.ref for item in fresh))
+        triples += receipt_triples(self.token, batch, fresh)
         return triples
 
     def _insert(self, planned: guard.Planned, triples: list[Triple]) -> None:
