@@ -62,6 +62,15 @@ class MemoryObjectRef(BaseModel):
         """Stable order key: (id as number, type rank)."""
         return (self.id.int, self.object_type.rank)
 
+    # Every set and dict of the memory is keyed by references: pydantic's own two cost twice as much.
+    def __hash__(self) -> int:
+        return hash(self.id.int)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MemoryObjectRef):
+            return NotImplemented
+        return self.id == other.id and self.object_type is other.object_type
+
     def __lt__(self, other: MemoryObjectRef) -> bool:
         return self.order < other.order
 

@@ -43,12 +43,17 @@ class ChatTurn:
 
 @dataclass(frozen=True, slots=True)
 class ChatSession:
-    """One conversation: at least one turn, in order. `key` is unique in its file; `time` is aware."""
+    """One sitting: at least one turn, in order. `key` is unique in its file; `time` is aware.
+
+    `conversation` names the conversation that the session is part of, in formats whose files hold several; a
+    speaker's name stands for one and the same speaker within it, not beyond.
+    """
 
     key: str
     time: datetime
     summary: str | None
     turns: tuple[ChatTurn, ...]
+    conversation: str | None = None
 
 
 _KIND_NAMES: Mapping[type, str] = {

@@ -44,7 +44,7 @@ def read_locomo(path: str | Path, conversation: str | None = None) -> tuple[Chat
             continue
         turns = tuple(_turn(row, f"{at}/{name}/{i}", place_of) for i, row in enumerate(rows))
         time = _time(source.get(f"{name}_date_time"), f"{at}/{name}_date_time")
-        sessions.append(ChatSession(f"{sample_id}/{name}", time, None, turns))
+        sessions.append(ChatSession(f"{sample_id}/{name}", time, None, turns, sample_id))
     return tuple(sessions)
 
 

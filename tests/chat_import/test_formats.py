@@ -259,18 +259,21 @@ def test_locomo_gives_sessions_by_number_with_captions_and_utc_times(tmp_path: P
             datetime(2023, 5, 8, 13, 56, tzinfo=UTC),
             None,
             (ChatTurn("D1:1", "Ada", None, "One."), ChatTurn("D1:2", "Ada", None, " [a cat]")),
+            "small",
         ),
         ChatSession(
             "small/session_2",
             datetime(2024, 2, 29, 12, 30, tzinfo=UTC),
             None,
             (ChatTurn("D2:1", "Ada", None, "Two.  [a red door]"),),
+            "small",
         ),
         ChatSession(
             "small/session_10",
             datetime(2024, 3, 1, 0, 5, tzinfo=UTC),
             None,
             (ChatTurn("D10:1", "Ada", None, "Ten."),),
+            "small",
         ),
     )
 

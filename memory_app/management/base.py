@@ -1,0 +1,50 @@
+"""What the app's commands share: how a memory is opened and how its errors are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from pydantic import ValidationError
+
+from charactermemory.domain.model import invalid_input
+from charactermemory.errors import CharacterMemoryError
+from charactermemory.memory import CharacterMemory
+from memory_app.runtime import known_collections
+
+
+class MemoryCommand(BaseCommand):
+    """A command on one collection. What goes wrong in the memory becomes one line, without a traceback."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Run the command.
+
+        Raises:
+            CommandError: with the message of whatever the memory refused.
+        """
+        try:
+            return super().execute(*args, **options)
+        except CharacterMemoryError as error:
+            raise CommandError(str(error)) from error
+        except ValidationError as error:
+            raise CommandError(str(invalid_input(error))) from error
+
+
+def add_collection(parser: CommandParser, purpose: str) -> None:
+    """Add the required `--collection`."""
+    parser.add_argument("--collection", required=True, metavar="NAME", help=purpose)
+
+
+def open_existing(collection: str, *, for_rebuild: bool = False) -> CharacterMemory:
+    """Open a collection that is there already; nothing is created for a name that is not.
+
+    Raises:
+        CommandError: there is no such collection; lists those that are.
+        CharacterMemoryError: see `CharacterMemory.open`.
+    """
+    known = known_collections(settings.CHARACTER_MEMORY)
+    if known is not None and collection not in known:
+        listed = f"known: {', '.join(known)}" if known else "there is none yet"
+        raise CommandError(f"no collection is called {collection!r}; {listed}")
+    return CharacterMemory.open(settings.CHARACTER_MEMORY, collection, for_rebuild=for_rebuild)
