@@ -40,6 +40,8 @@ from charactermemory.remember.plan import (
 
 Ids = Annotated[tuple[MemoryId, ...], Listed]
 
+_NO_EPISODE = (None, NIL_ID)
+
 
 class RememberInput(Model):
     """What an application hands over: one episode and any number of observations, and what belongs to them.
@@ -137,7 +139,8 @@ def prepare(
     """Make the plan of an input.
 
     Raises:
-        InvalidInput: content beside observations, or nothing to remember at all.
+        InvalidInput: content beside observations, nothing to remember at all, or a scene or hints without an
+            episode of this plan that could bear them.
     """
     _check(data)
     objects = tuple(_Planner(data, defaults).candidates())
@@ -161,6 +164,16 @@ def _check(data: RememberInput) -> None:
     if data.content is None and not data.observations and data.episode is None:
         problem = "nothing to remember: give content, observations or an episode draft"
         raise InvalidInput((("/content", problem),))
+    if not _brings_episode(data):
+        problem = "belongs to an episode of this input, and all its observations name episodes of their own"
+        unborne = [name for name in ("scene", "entity_ids", "thread_ids") if getattr(data, name)]
+        if unborne:
+            raise InvalidInput(tuple((f"/{name}", problem) for name in unborne))
+
+
+def _brings_episode(data: RememberInput) -> bool:
+    given = data.content is not None or data.episode is not None
+    return given or any(item.episode_id in _NO_EPISODE for item in data.observations)
 
 
 def _is_hint(item: ObjectCandidate) -> bool:
@@ -231,8 +244,7 @@ class _Planner:
 
     def _episode(self) -> EpisodeDraft | None:
         data = self.data
-        elsewhere = data.observations and all(_named(item.episode_id) for item in data.observations)
-        if data.episode is None and elsewhere:
+        if not _brings_episode(data):
             return None
         draft = data.episode or EpisodeDraft()
         filled: EpisodeDraft = self._filled(
@@ -245,17 +257,16 @@ class _Planner:
 
     def _observations(self) -> tuple[ObservationDraft, ...]:
         data = self.data
-        drafts = data.observations
+        drafts, episode = data.observations, self.episode
         if data.content is not None:
             drafts = (ObservationDraft(text=data.content),)
         raw_ref = data.raw_refs[0] if data.raw_refs and len(drafts) == 1 else None
         filled = []
         for index, draft in enumerate(drafts):
-            own = not _named(draft.episode_id)
             place: dict[str, Any] = {"raw_ref": draft.raw_ref or raw_ref}
-            if own and self.episode is not None:
-                scene = self.episode.scene
-                place["episode_id"] = self.episode.id
+            if episode is not None and draft.episode_id in (*_NO_EPISODE, episode.id):
+                scene = episode.scene
+                place["episode_id"] = episode.id
                 place["position"] = index if draft.position is None else draft.position
                 place["observed_at"] = draft.observed_at or (scene.instant if scene else None)
             filled.append(self._filled(draft, f"observation:{index}", **place))
@@ -286,7 +297,3 @@ class _Planner:
             for index, to_id in enumerate(ids):
                 draft = MemoryLinkDraft.new(ObjectType.EPISODE, self.episode.id, relation, to_type, to_id)
                 yield self._filled(draft, f"hint-link:{name}:{index}")
-
-
-def _named(episode_id: MemoryId | None) -> bool:
-    return episode_id is not None and episode_id != NIL_ID
