@@ -11,9 +11,7 @@ A dense query scores by cosine, a text by BM25 over word stems; both are checked
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from typing import Protocol
-from uuid import UUID
 
 import pytest
 
@@ -29,20 +27,10 @@ from charactermemory.ports.vectors import (
     Completeness,
     Cursor,
     LegHits,
-    Surface,
     VectorIndex,
-    VectorRecord,
     VectorSurface,
 )
-
-EVERY_TYPE = tuple(ObjectType)
-
-_SURFACES = {
-    ObjectType.EPISODE: VectorSurface.SUMMARY,
-    ObjectType.OBSERVATION: VectorSurface.TEXT,
-    ObjectType.MEMORY_THREAD: VectorSurface.SUMMARY,
-    ObjectType.DERIVED_MEMORY: VectorSurface.DERIVED_TEXT,
-}
+from charactermemory.testing.vector_samples import EVERY_TYPE, numbers, record, ref
 
 
 class OpenIndex(Protocol):
@@ -51,34 +39,6 @@ class OpenIndex(Protocol):
     def __call__(self, collection: str = "contract", size: int = 4) -> VectorIndex:
         """Return it."""
         ...
-
-
-def ref(number: int, object_type: ObjectType = ObjectType.OBSERVATION) -> MemoryObjectRef:
-    """Name the object whose id is `number`; lower numbers come first in canonical order."""
-    return MemoryObjectRef.of(object_type, UUID(int=number))
-
-
-def record(
-    number: int,
-    embedding: Sequence[float],
-    text: str = "",
-    object_type: ObjectType = ObjectType.OBSERVATION,
-    schema_version: str = SCHEMA_VERSION,
-) -> VectorRecord:
-    """Make the record of one object."""
-    surface = Surface(
-        ref=ref(number, object_type),
-        surface=_SURFACES[object_type],
-        schema_version=schema_version,
-        embedding_text=f"Label: {text}",
-        lexical_text=text,
-    )
-    return VectorRecord(surface=surface, embedding=embedding)
-
-
-def numbers(leg: LegHits) -> list[int]:
-    """Return the ids of a leg's candidates as numbers, in order."""
-    return [candidate.ref.id.int for candidate in leg.candidates]
 
 
 def closed(leg: LegHits) -> bool:

@@ -19,7 +19,7 @@ from charactermemory.errors import (
 )
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.vectors import Completeness, Cursor, VectorSurface
-from charactermemory.testing.vector_contract import EVERY_TYPE, numbers, record, ref
+from charactermemory.testing.vector_samples import EVERY_TYPE, numbers, record, ref
 
 from .conftest import FINGERPRINT
 

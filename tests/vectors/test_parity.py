@@ -13,7 +13,7 @@ from qdrant_client import QdrantClient
 from charactermemory.adapters.qdrant.edge import EdgeVectorIndex
 from charactermemory.adapters.qdrant.service import QdrantVectorIndex
 from charactermemory.ids import ObjectType
-from charactermemory.testing.vector_contract import record, ref
+from charactermemory.testing.vector_samples import record, ref
 from charactermemory.testing.vectors import InMemoryVectorIndex
 
 TYPES = [ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY, ObjectType.MEMORY_THREAD]

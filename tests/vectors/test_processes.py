@@ -12,7 +12,7 @@ import pytest
 from charactermemory.adapters.qdrant.edge import EdgeVectorIndex
 from charactermemory.errors import StoreForkedError, StoreInUse
 from charactermemory.ports.vectors import Cursor
-from charactermemory.testing.vector_contract import EVERY_TYPE, numbers, ref
+from charactermemory.testing.vector_samples import EVERY_TYPE, numbers, ref
 
 from .conftest import FINGERPRINT
 
@@ -25,7 +25,7 @@ import os, signal, sys, time
 from pathlib import Path
 from charactermemory.adapters.qdrant import edge
 from charactermemory.errors import StoreForkedError, StoreInUse
-from charactermemory.testing.vector_contract import EVERY_TYPE, numbers, record, ref
+from charactermemory.testing.vector_samples import EVERY_TYPE, numbers, record, ref
 
 ONE = [1.0, 0.0, 0.0, 0.0]
 
@@ -80,7 +80,18 @@ def test_what_was_written_survives_a_hard_kill(open_edge, root):
 
 
 def test_a_second_process_is_told_who_holds_the_store(open_edge, root):
-    with start(root, "index = open_index(); say('open'); sys.stdin.read(1); index.close()") as holder:
+    """Also after the holder copied its own live folder, which would drop RocksDB's kind of lock."""
+    with start(
+        root,
+        """
+        import shutil
+        index = open_index()
+        shutil.copytree(sys.argv[1], sys.argv[1] + "-copy")
+        say("open")
+        sys.stdin.read(1)
+        index.close()
+        """,
+    ) as holder:
         assert holder.stdout.readline() == "open\n"
         with pytest.raises(StoreInUse, match=f"pid {holder.pid} on ") as caught:
             open_edge()

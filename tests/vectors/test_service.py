@@ -19,7 +19,7 @@ from charactermemory.errors import (
 )
 from charactermemory.ids import ObjectType
 from charactermemory.ports.vectors import Cursor
-from charactermemory.testing.vector_contract import EVERY_TYPE, numbers, record, ref
+from charactermemory.testing.vector_samples import EVERY_TYPE, numbers, record, ref
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Payload indexes have no effect in the local Qdrant:UserWarning",
