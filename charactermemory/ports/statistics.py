@@ -83,12 +83,14 @@ class StatisticsStore(Protocol):
     def apply(self, projection: Projection, high: int) -> None:
         """Record a projection and raise the mark `high`, in one transaction; repeating it changes nothing.
 
-        A state only restricts: suppressed stays suppressed, superseded stays superseded.
+        A state only restricts: suppressed stays suppressed, superseded stays superseded. `high` is the commit
+        as of which the graph was read; `applied` stays, since a projection may hold only some of the objects
+        that a commit touched.
         """
         ...
 
     def advance(self, applied: int) -> None:
-        """Record that every commit up to `applied` is reflected; never lowers."""
+        """Record that every commit up to `applied` is reflected; lowers neither mark, raises `high` to it."""
         ...
 
     def cursor(self) -> Cursor:
@@ -125,7 +127,7 @@ class StatisticsStore(Protocol):
         ...
 
     def edges_of(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, frozenset[HubEdge]]:
-        """Return the recorded edges of each object among `refs`."""
+        """Return the recorded edges of each object among `refs`; one without edges has no key."""
         ...
 
     def health(self, head: int) -> Health:
@@ -139,7 +141,8 @@ class StatisticsStore(Protocol):
     def rebuild(self, projections: Iterable[Projection], applied: int) -> None:
         """Replace everything by `projections`, set the cursor to `applied`, and become healthy.
 
-        The old rows serve until the new ones are complete.
+        The old rows serve until the new ones are complete; what is applied meanwhile goes into both. What
+        `projections` raises passes through and leaves the old rows.
         """
         ...
 

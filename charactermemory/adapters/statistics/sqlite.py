@@ -60,14 +60,13 @@ class SqliteStatistics:
             self._database.close()
             raise
 
-    def apply(self, projection: Projection, token: int) -> None:
+    def apply(self, projection: Projection, high: int) -> None:
         """Record a projection; see the port."""
         with self._database.writing() as connection:
             connection.execute(
-                "UPDATE generation SET high = max(high, ?),"
-                " applied = CASE WHEN role = 'serving' AND applied = ? - 1 THEN ? ELSE applied END"
+                "UPDATE generation SET high = max(high, ?)"
                 " WHERE collection = ? AND role IN ('serving', 'building')",
-                (token, token, token, self._collection),
+                (high, self._collection),
             )
             generations = connection.execute(
                 "SELECT id FROM generation WHERE collection = ? AND role IN ('serving', 'building')",
@@ -186,7 +185,7 @@ class SqliteStatistics:
         return found
 
     def health(self, head: int) -> Health:
-        """Return the health; a store that never caught up lags, and has no counters to mislead with."""
+        """Return the health, given the graph's last commit number."""
         with self._database.reading() as connection:
             applied, cause = self._serving(connection, "applied, cause")
         if cause is not None:
