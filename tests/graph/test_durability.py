@@ -19,8 +19,10 @@ from charactermemory.adapters.oxigraph import embedded, log_sync
 from charactermemory.adapters.oxigraph.connection import ResponseLost
 from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
 from charactermemory.adapters.oxigraph.log_sync import LogSync
+from charactermemory.adapters.oxigraph.service import ServiceConnection
 from charactermemory.errors import StoreUnavailable
 from charactermemory.testing.recording import Fault, RecordingConnection
+from charactermemory.testing.servers import OxigraphServer
 from tests.graph.processes import Script, run
 
 COUNT = "SELECT ?s WHERE { GRAPH <urn:g> { ?s <urn:p> ?o } }"
@@ -390,6 +392,21 @@ def test_a_recording_connection_numbers_its_calls_and_fails_where_it_is_told(
         (5, "query"),
     ]
     assert "<urn:s2>" in recording.calls[1].text
+
+
+def test_a_recording_connection_kills_its_process_once_the_call_has_taken_effect() -> None:
+    with OxigraphServer() as server:
+        child = os.fork()
+        if not child:
+            recording = RecordingConnection(ServiceConnection(server.url))
+            recording.faults[1] = Fault(moment="after", kill=True)
+            add(recording, 1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        connection = ServiceConnection(server.url)
+        assert len(connection.query(COUNT)) == 1
+        connection.close()
 
 
 STRACE = ("-f", "-y", "-e", "trace=write,writev,pwrite64,fdatasync,fsync")
