@@ -148,22 +148,23 @@ class Walk:
         spare: int,
     ) -> list[MemoryObjectRef]:
         standings = {edge: standing_of(edge.other(node)) for edge in self.edges_at(node, neighbourhoods)}
-        ordered = sorted(standings, key=lambda edge: _edge_order(node, edge, standings[edge]))
         admissible = []
-        for edge in ordered:
-            standing = standings[edge]
-            if standing is not None and standing.denied:
+        for edge in sorted(standings, key=lambda edge: _edge_order(node, edge, standings[edge])):
+            if denied := standings[edge].denied:
                 self.relations.setdefault(edge, self.depth)
-                self.filtered.setdefault(edge.other(node), standing.denied)
+                self.filtered.setdefault(edge.other(node), denied)
             else:
                 admissible.append(edge)
         capped = bool(neighbourhoods[node].capped) if node in neighbourhoods else False
         if capped or len(admissible) > self.limits.max_hub_edges:
             self._fail("hub_limit", node)
-        considered = [edge for edge in admissible if standings[edge] is not None]
-        retained = self._retain(node, considered[: self.limits.max_hub_edges + spare], spare)
-        self._record_utilization(node, admissible, retained, capped)
-        return [ref for edge in retained if (ref := self._reach(node, edge, spare)) is not None]
+        retained = self._retain(node, admissible[: self.limits.max_hub_edges + spare], spare)
+        kept = [edge for edge in retained if standings[edge].considered]
+        self._record_utilization(node, admissible, kept, capped)
+        reached = [ref for edge in kept if (ref := self._reach(node, edge, spare)) is not None]
+        if len(kept) < len(retained) and len(self.visited) >= self.limits.max_nodes:
+            self._fail("node_limit", retained[len(kept)].other(node))
+        return reached
 
     def _retain(self, node: MemoryObjectRef, edges: list[Edge], spare: int) -> list[Edge]:
         kept: list[Edge] = []
@@ -228,14 +229,14 @@ class Walk:
 
 
 def _edge_order(
-    node: MemoryObjectRef, edge: Edge, standing: Standing | None
-) -> tuple[float, float, int, int, int, bool]:
-    """Best neighbour first; then id, type rank, relation rank, outgoing before incoming: total."""
+    node: MemoryObjectRef, edge: Edge, standing: Standing
+) -> tuple[bool, float, float, int, int, int, bool]:
+    """Best neighbour first, then id, type rank, relation rank, outgoing before incoming: a total order."""
     other = edge.other(node)
-    time = standing.time if standing else None
     return (
-        -(standing.salience if standing else 0.0),
-        -time.timestamp() if time else 0.0,
+        not standing.considered,
+        -standing.salience,
+        -standing.time.timestamp() if standing.time else 0.0,
         other.id.int,
         other.object_type.rank,
         edge.relation.rank,

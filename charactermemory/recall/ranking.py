@@ -103,7 +103,6 @@ def rank(roots: Sequence[Root], walks: Sequence[Walk], verdict: Verdict) -> list
     for ref, arrivals in reached.items():
         own = direct.get(ref)
         distance, nearest = min(arrivals)
-        standing = verdict.standing(ref)
         ranked.append(
             Ranked(
                 ref=ref,
@@ -111,7 +110,7 @@ def rank(roots: Sequence[Root], walks: Sequence[Walk], verdict: Verdict) -> list
                     own,
                     [roots[index].score for hops, index in arrivals if hops > 0],
                     distance,
-                    standing.salience if standing else 0.0,
+                    verdict.standing(ref).salience,
                 ),
                 roads=_roads(roots[index] for _, index in sorted(arrivals)),
                 path=_path(walks[nearest], ref),

@@ -24,11 +24,14 @@ class Standing:
         denied: why it is left out; None if it is not, or not known to be.
         salience: its salience score; 0 for what has none.
         time: when it happened; None for what has no time.
+        considered: whether it may be admitted; False for one that the final read left out, so that only its
+            place among its node's neighbours is known.
     """
 
     denied: Denial | None = None
     salience: float = 0.0
     time: datetime | None = None
+    considered: bool = True
 
 
 ASSUMED = Standing()
@@ -36,8 +39,8 @@ ASSUMED = Standing()
 
 MISSING = Standing(denied="missing")
 
-StandingOf = Callable[[MemoryObjectRef], Standing | None]
-"""Tells how an object stands; None for one that is out of consideration."""
+StandingOf = Callable[[MemoryObjectRef], Standing]
+"""Tells how an object stands."""
 
 
 def hinted(state: ObjectState, policy: LifecyclePolicy) -> Standing:

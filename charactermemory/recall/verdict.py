@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecyclePolicy, Stored
@@ -12,7 +12,7 @@ from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, GraphStore
 from charactermemory.recall.expansion import Walk
 from charactermemory.recall.exploration import Exploration, with_edges
-from charactermemory.recall.standing import MISSING, Standing, judged
+from charactermemory.recall.standing import ASSUMED, MISSING, Standing, judged
 
 
 @dataclass
@@ -22,12 +22,13 @@ class Verdict:
     policy: LifecyclePolicy
     considered: frozenset[MemoryObjectRef]
     stored: Mapping[MemoryObjectRef, Stored]
+    hints: Mapping[MemoryObjectRef, Standing]
     _standings: dict[MemoryObjectRef, Standing] = field(default_factory=dict)
 
-    def standing(self, ref: MemoryObjectRef) -> Standing | None:
-        """Return how an object stands; None if it was not considered."""
+    def standing(self, ref: MemoryObjectRef) -> Standing:
+        """Return how an object stands; of one that was not considered, what statistics say of its place."""
         if ref not in self.considered:
-            return None
+            return replace(self.hints.get(ref, ASSUMED), denied=None, considered=False)
         if ref not in self._standings:
             self._standings[ref] = self._judge(ref)
         return self._standings[ref]
@@ -70,7 +71,7 @@ def judge(
     for walk in walks:
         considered |= walk.visited.keys() | walk.filtered.keys()
     stored = graph.read(sorted(considered)) if considered else {}
-    verdict = Verdict(policy, frozenset(considered), stored)
+    verdict = Verdict(policy, frozenset(considered), stored, found.hints)
     confirmed = {
         node: tuple(
             edge for edge in edges if edge.source in stored and _states(stored[edge.source].object, edge)
@@ -80,7 +81,7 @@ def judge(
     around = with_edges(found.neighbourhoods, confirmed)
     final = [Walk(walk.root, walk.limits, walk.overrides) for walk in walks]
     for walk in final:
-        walk.begin(verdict.standing(walk.root) or MISSING)
+        walk.begin(verdict.standing(walk.root))
         while walk.frontier:
             walk.advance(around, verdict.standing)
     return verdict, final

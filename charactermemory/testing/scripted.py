@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from charactermemory.domain.objects import MemoryObject
@@ -26,6 +26,9 @@ _NOT_REQUESTED = LegHits((), Completeness(kind="not_requested"))
 
 Found = MemoryObject | MemoryObjectRef
 """What a script names: an object, or the reference to one that need not exist."""
+
+Scripted = tuple[Found, float] | tuple[Found, float, VectorSurface]
+"""What is found, with which score, and under which surface if not its usual one."""
 
 
 @dataclass
@@ -70,16 +73,12 @@ class ScriptedVectorIndex(InMemoryVectorIndex):
         super().__init__(collection, SIZE)
         self.searches: list[tuple[Vector | None, str | None, int, tuple[ObjectType, ...]]] = []
         self.error: StoreError | None = None
-        self._dense: list[VectorCandidate] = []
-        self._lexical: list[VectorCandidate] = []
+        self._by_meaning: list[VectorCandidate] = []
+        self._by_words: list[VectorCandidate] = []
 
-    def script(
-        self,
-        dense: Mapping[Found, float] | Iterable[tuple[Found, float, VectorSurface]] = (),
-        lexical: Mapping[Found, float] | Iterable[tuple[Found, float, VectorSurface]] = (),
-    ) -> None:
+    def script(self, dense: Iterable[Scripted] = (), lexical: Iterable[Scripted] = ()) -> None:
         """Set what the next searches find; with a surface where one object is found under several."""
-        self._dense, self._lexical = _hits(dense), _hits(lexical)
+        self._by_meaning, self._by_words = _hits(dense), _hits(lexical)
 
     def search(
         self, embedding: Vector | None, text: str | None, limit: int, scope: Sequence[ObjectType]
@@ -89,18 +88,17 @@ class ScriptedVectorIndex(InMemoryVectorIndex):
         if self.error is not None:
             raise self.error
         return HybridHits(
-            dense=_NOT_REQUESTED if embedding is None else _leg(self._dense, limit, scope),
-            lexical=_NOT_REQUESTED if text is None else _leg(self._lexical, limit, scope),
+            dense=_NOT_REQUESTED if embedding is None else _leg(self._by_meaning, limit, scope),
+            lexical=_NOT_REQUESTED if text is None else _leg(self._by_words, limit, scope),
         )
 
 
-def _hits(
-    found: Mapping[Found, float] | Iterable[tuple[Found, float, VectorSurface]],
-) -> list[VectorCandidate]:
-    if isinstance(found, Mapping):
-        refs = [(_ref(item), score) for item, score in found.items()]
-        return [VectorCandidate(ref, _SURFACES[ref.object_type], score) for ref, score in refs]
-    return [VectorCandidate(_ref(item), surface, score) for item, score, surface in found]
+def _hits(scripted: Iterable[Scripted]) -> list[VectorCandidate]:
+    hits = []
+    for item, score, *surface in scripted:
+        ref = _ref(item)
+        hits.append(VectorCandidate(ref, surface[0] if surface else _SURFACES[ref.object_type], score))
+    return hits
 
 
 def _ref(item: Found) -> MemoryObjectRef:

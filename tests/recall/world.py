@@ -17,7 +17,9 @@ from charactermemory.ports.graph import WriteBatch
 from charactermemory.ports.ledger import Ledger
 from charactermemory.ports.stores import Stores
 from charactermemory.recall import RecallKnobs, RetrievalContext, RetrievalOutcome, retrieve
-from charactermemory.recall.sections import Section
+from charactermemory.recall.omissions import LifecycleFilterReason, StaleCandidateReason
+from charactermemory.recall.sections import Section, SectionAssignment
+from charactermemory.recall.trace import TracedExpansion, TracedRelation
 from charactermemory.testing.builders import NOON, forgetting
 from charactermemory.testing.scripted import ScriptedEmbedder, ScriptedVectorIndex
 from charactermemory.upkeep.derive import derive
@@ -90,9 +92,55 @@ class World:
 
 def refs_in(outcome: RetrievalOutcome, section: Section | None = None) -> list[MemoryObjectRef]:
     """Return the memories of the pack, or of one section, in rank order."""
-    return [entry.object for entry in outcome.pack.admissions if section is None or entry.section is section]
+    return [entry.object for entry in outcome.pack.admissions if section in (None, entry.section)]
 
 
 def refs(items: Iterable[MemoryObject]) -> list[MemoryObjectRef]:
     """Return the references of objects."""
     return [item.ref for item in items]
+
+
+def expansion_of(outcome: RetrievalOutcome, root: MemoryObject | MemoryObjectRef) -> TracedExpansion:
+    """Return how one root's expansion went."""
+    assert outcome.trace
+    ref = root if isinstance(root, MemoryObjectRef) else root.ref
+    (row,) = [row for row in outcome.trace.graph_expansions if row.root == ref]
+    return row
+
+
+def relations_of(outcome: RetrievalOutcome, root: MemoryObject) -> list[TracedRelation]:
+    """Return the relations that were traversed under one root."""
+    assert outcome.trace
+    return [row for row in outcome.trace.graph_relations if row.root == root.ref]
+
+
+def proximities(outcome: RetrievalOutcome, root: MemoryObject) -> dict[MemoryObjectRef, int]:
+    """Return the smallest proximity of any relation under one root that touches each object but the root."""
+    found: dict[MemoryObjectRef, int] = {}
+    for row in relations_of(outcome, root):
+        for end in {row.source, row.target} - {root.ref}:
+            found[end] = min(row.proximity, found.get(end, row.proximity))
+    return found
+
+
+def assignment_of(outcome: RetrievalOutcome, item: MemoryObject) -> SectionAssignment:
+    """Return where one ranked object went."""
+    assert outcome.trace
+    (row,) = [row for row in outcome.trace.section_assignments if row.object == item.ref]
+    return row
+
+
+def ranked_in(outcome: RetrievalOutcome) -> list[MemoryObjectRef]:
+    """Return every ranked object, whether or not it is in the pack, in rank order."""
+    assert outcome.trace
+    return [row.object for row in outcome.trace.section_assignments]
+
+
+def stale(outcome: RetrievalOutcome) -> list[tuple[MemoryObjectRef, StaleCandidateReason]]:
+    """Return the candidates that were left out, with the reason."""
+    return [(row.object, row.reason) for row in outcome.rationale.stale_candidate_omissions]
+
+
+def decisions(outcome: RetrievalOutcome) -> list[tuple[MemoryObjectRef, LifecycleFilterReason]]:
+    """Return what the graph kept out, with the reason."""
+    return [(row.object, row.reason) for row in outcome.rationale.lifecycle_filter_decisions]
