@@ -18,7 +18,8 @@ from charactermemory.domain.repair import (
     VectorMaintenanceMarker,
     VectorMaintenanceOperation,
 )
-from charactermemory.remember.plan import Issues, RememberDiagnostics
+from charactermemory.remember.issues import Issues
+from charactermemory.remember.plan import RememberDiagnostics
 from charactermemory.upkeep.derive import DeriveReport
 
 

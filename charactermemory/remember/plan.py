@@ -14,7 +14,6 @@ from pydantic import Field
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import References
 from charactermemory.domain.model import Listed, Model
-from charactermemory.domain.objects import IdSet
 from charactermemory.domain.provenance import CandidateProvenance, ExternalSourceReference
 from charactermemory.domain.repair import RepairMarkers
 from charactermemory.ids import MemoryObjectRef
@@ -26,6 +25,7 @@ from charactermemory.remember.drafts import (
     MemoryThreadDraft,
     ObservationDraft,
 )
+from charactermemory.remember.issues import Issues
 
 D = TypeVar("D")
 
@@ -132,79 +132,6 @@ class CandidateValidationStatus(StrEnum):
 
     VALID = "valid"
     INVALID = "invalid"
-
-
-IssueKind = Literal[
-    "missing_candidate_id",
-    "missing_candidate_schema_version",
-    "missing_timestamp",
-    "missing_observation_position",
-    "missing_scene",
-    "duplicate_candidate_id",
-    "duplicate_position",
-    "empty_episode_summary",
-    "invalid_scene_time_offset",
-    "missing_episode_reference",
-    "missing_derived_source",
-    "invalid_belief",
-    "invalid_score",
-    "unsupported_memory_link_endpoint",
-    "self_link",
-    "missing_object_schema_version",
-    "authored_supersedes_link",
-    "authored_belief_about_link",
-    "invalid_provenance",
-    "invalid_source_span",
-    "incomplete_stats_relation_object_pair",
-    "unknown_object_ref",
-    "reference_not_in_plan",
-    "duplicate_observation_echo",
-]
-
-ReferenceRole = Literal[
-    "observation_episode",
-    "observation_speaker",
-    "scene_participant",
-    "derived_thread",
-    "derived_source_episode",
-    "belief_subject",
-    "derived_source_observation",
-    "superseded_memory",
-    "memory_link_from",
-    "memory_link_to",
-    "vector_index_target",
-    "stats_update_subject",
-    "stats_update_object",
-]
-
-
-class CandidateValidationIssue(Model):
-    """One thing wrong (or, as a warning, odd) with a candidate; the fields that its kind has are set."""
-
-    kind: IssueKind
-    field: str | None = None
-    reason: str | None = None
-    actual: str | None = None
-    role: ReferenceRole | None = None
-    referenced: MemoryObjectRef | None = None
-    echo_surface: Literal["text", "derived_text"] | None = None
-    matching_episode_ids: IdSet = ()
-
-    @property
-    def message(self) -> str:
-        """One line made from the fields."""
-        parts: list[str] = [self.kind]
-        if self.role:
-            parts.append(self.role)
-        if self.referenced:
-            parts.append(str(self.referenced))
-        parts += [part for part in (self.field, self.reason, self.actual) if part]
-        if self.matching_episode_ids:
-            parts.append("repeats the summary of " + ", ".join(map(str, self.matching_episode_ids)))
-        return " ".join(parts)
-
-
-Issues = Annotated[tuple[CandidateValidationIssue, ...], Listed]
 
 
 class CandidateValidation(Model):

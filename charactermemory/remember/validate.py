@@ -19,8 +19,10 @@ from charactermemory.domain.objects import (
 )
 from charactermemory.domain.provenance import CandidateProvenance, ProducerKind, RationaleOrigin
 from charactermemory.errors import (
+    AssertionSubjectNotInMemory,
     BeliefValidationError,
     DomainValidationError,
+    EmptyAssertionName,
     InvalidSceneTimeOffset,
     InvalidScore,
     SelfLink,
@@ -29,14 +31,12 @@ from charactermemory.errors import (
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import GraphStore
 from charactermemory.remember.drafts import EpisodeDraft, ObservationDraft
+from charactermemory.remember.issues import CandidateValidationIssue, IssueKind, ReferenceRole
 from charactermemory.remember.plan import (
     CandidateValidation,
-    CandidateValidationIssue,
     CandidateValidationStatus,
-    IssueKind,
     MemoryCandidate,
     ObjectCandidate,
-    ReferenceRole,
     RememberWritePlan,
     StatsUpdateCandidate,
     VectorIndexCandidate,
@@ -232,18 +232,22 @@ def _converted(item: ObjectCandidate) -> MemoryObject | CandidateValidationIssue
 
 
 def _domain_issue(error: DomainValidationError) -> CandidateValidationIssue:
+    fields: dict[str, Any] = {}
     match error:
+        case AssertionSubjectNotInMemory() | EmptyAssertionName():
+            subject = MemoryObjectRef.of(ObjectType.ENTITY, error.subject)
+            fields = {"kind": "invalid_belief", "reason": error.code, "referenced": subject}
         case BeliefValidationError():
-            return _issue("invalid_belief", reason=error.code)
+            fields = {"kind": "invalid_belief", "reason": error.code}
         case InvalidScore():
-            return _issue("invalid_score", field=error.field, actual=repr(error.value))
+            fields = {"field": error.field, "actual": repr(error.value)}
         case InvalidSceneTimeOffset():
-            return _issue("invalid_scene_time_offset", field="scene.time", actual=str(error.offset_seconds))
+            fields = {"field": "scene.time", "actual": str(error.offset_seconds)}
         case UnsupportedMemoryLinkEndpoint():
-            return _issue("unsupported_memory_link_endpoint", field=error.field)
+            fields = {"field": error.field}
         case SelfLink():
-            return _issue("self_link", referenced=MemoryObjectRef.of(error.object_type, error.object_id))
-    return CandidateValidationIssue.model_validate({"kind": error.code})
+            fields = {"referenced": MemoryObjectRef.of(error.object_type, error.object_id)}
+    return CandidateValidationIssue(**({"kind": error.code, "detail": str(error)} | fields))
 
 
 def _provenance_issues(provenance: CandidateProvenance) -> Iterator[CandidateValidationIssue]:
