@@ -1,0 +1,152 @@
+"""Projections for tests of statistics stores, and the plain recount that a store must agree with."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from charactermemory.domain.kinds import RelationType
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.statistics import (
+    Count,
+    CountScope,
+    HubEdge,
+    ObjectState,
+    Projection,
+    StatisticsStore,
+)
+
+NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
+ABOUT = RelationType.ABOUT
+DERIVED = ObjectType.DERIVED_MEMORY
+SCOPES: tuple[CountScope, ...] = ("total", "active", "current")
+
+
+def notion(number: int) -> MemoryObjectRef:
+    """Name the notion whose id is `number`."""
+    return MemoryObjectRef.of(ObjectType.ENTITY, UUID(int=number))
+
+
+def memory(number: int, object_type: ObjectType = DERIVED) -> MemoryObjectRef:
+    """Name the derived memory, or other object, whose id is `number`."""
+    return MemoryObjectRef.of(object_type, UUID(int=number))
+
+
+def state(
+    ref: MemoryObjectRef,
+    *,
+    suppressed: bool = False,
+    superseded: bool = False,
+    salience: float = 0.5,
+    minutes: float = 0,
+) -> ObjectState:
+    """Make a state; a current one at noon unless told otherwise."""
+    when = NOON + timedelta(minutes=minutes)
+    return ObjectState(
+        ref=ref,
+        suppressed=suppressed,
+        current=not suppressed and not superseded,
+        salience=salience,
+        memory_time=when,
+        month_day=when.strftime("%m-%d"),
+    )
+
+
+def about(hub: MemoryObjectRef, *states: ObjectState) -> Projection:
+    """Make the projection of some memories about one hub."""
+    return Projection(states, tuple(HubEdge(hub, ABOUT, item.ref) for item in states))
+
+
+def merged_states(projections: Iterable[Projection]) -> dict[MemoryObjectRef, ObjectState]:
+    """Return what several projections say of each object together: the most restrictive.
+
+    What an object is worth must be the same in all of them, as it is in a graph that only grows.
+    """
+    merged: dict[MemoryObjectRef, ObjectState] = {}
+    for projection in projections:
+        for item in projection.states:
+            old = merged.get(item.ref, item)
+            suppressed = old.suppressed or item.suppressed
+            current = old.current and item.current and not suppressed
+            merged[item.ref] = replace(item, suppressed=suppressed, current=current)
+    return merged
+
+
+def assert_equal_to_recount(store: StatisticsStore, projections: Sequence[Projection]) -> None:
+    """Assert that states, edges, counters and best lists are those of a plain recount of `projections`."""
+    states = merged_states(projections)
+    edges = {edge for projection in projections for edge in projection.edges}
+    assert store.states(list(states)) == states
+    assert store.scan(None, len(states) + 1) == [states[ref] for ref in sorted(states)]
+    by_object: defaultdict[MemoryObjectRef, set[HubEdge]] = defaultdict(set)
+    for edge in edges:
+        by_object[edge.object].add(edge)
+    assert store.edges_of(list(by_object)) == by_object
+    hubs = {edge.hub for edge in edges}
+    for relation, object_type in {(edge.relation, edge.object.object_type) for edge in edges}:
+        at_hub: defaultdict[MemoryObjectRef, list[MemoryObjectRef]] = defaultdict(list)
+        for edge in edges:
+            if (edge.relation, edge.object.object_type) == (relation, object_type):
+                at_hub[edge.hub].append(edge.object)
+        everywhere = [ref for objects in at_hub.values() for ref in objects]
+        assert store.global_count(relation, object_type) == _count(everywhere, states)
+        counts = {hub: _count(objects, states) for hub, objects in at_hub.items()}
+        assert store.counts(list(hubs), relation, object_type) == counts
+        for hub, objects in at_hub.items():
+            for scope in SCOPES:
+                best = sorted(_in_scope(objects, states, scope), key=lambda ref: _rank(ref, states.get(ref)))
+                assert store.best(hub, relation, object_type, scope, len(objects)) == best
+
+
+def _in_scope(
+    objects: Iterable[MemoryObjectRef], states: Mapping[MemoryObjectRef, ObjectState], scope: CountScope
+) -> list[MemoryObjectRef]:
+    inside = {
+        "total": lambda item: True,
+        "active": lambda item: not item.suppressed,
+        "current": lambda item: item.current,
+    }[scope]
+    return [ref for ref in objects if ref not in states or inside(states[ref])]
+
+
+def _count(objects: Sequence[MemoryObjectRef], states: Mapping[MemoryObjectRef, ObjectState]) -> Count:
+    return Count(*(len(_in_scope(objects, states, scope)) for scope in SCOPES))
+
+
+def _rank(ref: MemoryObjectRef, item: ObjectState | None) -> tuple[float, float, int]:
+    if item is None:
+        return (0.0, 0.0, ref.id.int)
+    return (-item.salience, -item.memory_time.timestamp(), ref.id.int)
+
+
+def random_projections(seed: int, count: int) -> list[Projection]:
+    """Make projections over a few objects and hubs, with what the objects are worth fixed by their ids."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    types = (ObjectType.EPISODE, ObjectType.OBSERVATION, DERIVED)
+    made = []
+    for _ in range(count):
+        refs = [memory(rng.randrange(1, 9), rng.choice(types)) for _ in range(rng.randrange(4))]
+        states = [
+            state(
+                ref,
+                suppressed=rng.random() < 0.15,
+                superseded=rng.random() < 0.15,
+                salience=ref.id.int % 3 / 2,
+                minutes=ref.id.int % 2,
+            )
+            for ref in refs
+        ]
+        relations = (ABOUT, RelationType.INVOLVES)
+        edges = [
+            HubEdge(notion(rng.randrange(1, 4)), rng.choice(relations), ref)
+            for ref in refs
+            for _ in range(rng.randrange(3))
+        ]
+        if rng.random() < 0.3:
+            edges.append(HubEdge(notion(1), RelationType.ASSOCIATED_WITH, notion(rng.randrange(2, 5))))
+        made.append(Projection(tuple(states), tuple(edges)))
+    return made
