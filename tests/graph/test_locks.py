@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyoxigraph import Literal, NamedNode
 
-from charactermemory.adapters.oxigraph.connection import Connection
+from charactermemory.adapters.oxigraph.connection import Connection, ResponseLost
 from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
 from charactermemory.adapters.oxigraph.locks import FileWriterLock, ThreadWriterLock
 from charactermemory.adapters.oxigraph.service import ServiceConnection
@@ -339,6 +339,23 @@ def test_settle_tells_a_commit_that_landed_from_one_that_never_will(served: Serv
     assert served.ask(f"ASK {{ GRAPH <urn:g> {{ {receipt_iri(7)} ?p ?o }} }}")
 
 
+def test_an_update_given_up_while_the_endpoint_stood_still_is_settled_when_it_goes_on(
+    server: OxigraphServer, served: ServiceConnection
+) -> None:
+    hasty = ServiceConnection(server.url, update_seconds=0.2)
+    server.pause()
+    try:
+        with pytest.raises(ResponseLost):
+            hasty.update(commit(1, 1))
+    finally:
+        server.resume()
+    hasty.close()
+    landed = settle(served, GRAPH, 1, 2, watch_seconds=1)
+    for _ in range(5):
+        assert values(served, "urn:object", "urn:digest") == ([1] if landed else [])
+        time.sleep(0.05)
+
+
 def test_settle_starts_its_watch_anew_when_the_endpoint_stood_still(served: ServiceConnection) -> None:
     troubled = RecordingConnection(
         served, faults={5: Fault(error=StoreUnavailable(store="graph store", detail="reset"))}
@@ -504,6 +521,12 @@ def test_a_folder_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> 
     with pytest.raises(NotAStore, match=r"thesis\.txt"):
         EmbeddedConnection(tmp_path, "ada")
     assert [entry.name for entry in (tmp_path / "ada").iterdir()] == ["thesis.txt"]
+
+
+def test_a_root_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailable, match="Not a directory"):
+        EmbeddedConnection(tmp_path / "file", "ada")
 
 
 def test_a_store_of_another_collection_or_layout_is_refused(tmp_path: Path) -> None:

@@ -49,9 +49,10 @@ class SharedStore:
     """The one handle of a store folder in this process; connections share it through the registry."""
 
     def __init__(self, folder: Path, collection: str) -> None:
-        present = read_marker(folder, KIND)
-        folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        with self._folder_errors():
+            read_marker(folder, KIND)
+            folder.mkdir(parents=True, exist_ok=True)
         self.owner = OwnerLock.acquire(folder, STORE_NAME)
         self._calls = threading.Condition()
         self._open: _Open | None = None
@@ -59,17 +60,26 @@ class SharedStore:
         self._suspect = False
         self._seen = threading.local()
         try:
-            present = read_marker(folder, KIND)
-            if present is None:
-                write_marker(folder, {"kind": KIND, "format": FORMAT, "collection": collection})
-            else:
-                self._check(present, collection)
+            with self._folder_errors():
+                self._mark(collection)
             self._open = self._open_engine()
         except BaseException:
             self.owner.release()
             raise
 
-    def _check(self, marker: dict[str, object], collection: str) -> None:
+    @contextmanager
+    def _folder_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnavailable(store=STORE_NAME, detail=f"{self.folder}: {error.strerror}") from error
+
+    def _mark(self, collection: str) -> None:
+        """Name the new folder's contents before the engine creates any, or check what it is named."""
+        marker = read_marker(self.folder, KIND)
+        if marker is None:
+            write_marker(self.folder, {"kind": KIND, "format": FORMAT, "collection": collection})
+            return
         for name, expected in (("format", FORMAT), ("collection", collection)):
             if marker.get(name) != expected:
                 raise NotAStore(
