@@ -12,8 +12,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from charactermemory.config import Settings
-from charactermemory.memory import CharacterMemory
+from charactermemory import CharacterMemory, Settings
 
 _lock = threading.Lock()
 _open: dict[str, CharacterMemory] = {}

@@ -13,17 +13,31 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from charactermemory.domain.beliefs import BeliefAssertion
-from charactermemory.domain.kinds import SCHEMA_VERSION, DerivedType
-from charactermemory.domain.lifecycle import Stored
-from charactermemory.domain.objects import Episode, Observation
-from charactermemory.domain.provenance import CandidateProvenance, ProducerKind
-from charactermemory.domain.scene import Participant, Scene
-from charactermemory.errors import CharacterMemoryError
-from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType, derive_id
-from charactermemory.memory import CharacterMemory
-from charactermemory.remember.drafts import DerivedMemoryDraft, EntityDraft, EpisodeDraft, ObservationDraft
-from charactermemory.remember.plan import ObjectCandidate, RememberWritePlan, candidate
+from charactermemory import (
+    SCHEMA_VERSION,
+    BeliefAssertion,
+    CandidateProvenance,
+    CharacterMemory,
+    CharacterMemoryError,
+    DerivedMemoryDraft,
+    DerivedType,
+    EntityDraft,
+    Episode,
+    EpisodeDraft,
+    MemoryId,
+    MemoryObjectRef,
+    ObjectType,
+    Observation,
+    ObservationDraft,
+    Participant,
+    RememberWritePlan,
+    Scene,
+    Stored,
+    candidate,
+    derive_id,
+)
+from charactermemory.domain.provenance import ProducerKind
+from charactermemory.remember.plan import ObjectCandidate
 from memory_app.chat_import.chat import ChatSession, ChatTurn
 
 NAMESPACE = "memory_app.chat_import"

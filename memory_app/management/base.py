@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from pydantic import ValidationError
 
+from charactermemory import CharacterMemory, CharacterMemoryError
 from charactermemory.domain.model import invalid_input
-from charactermemory.errors import CharacterMemoryError
-from charactermemory.memory import CharacterMemory
 from memory_app.runtime import known_collections
 
 
@@ -23,12 +25,19 @@ class MemoryCommand(BaseCommand):
         Raises:
             CommandError: with the message of whatever the memory refused.
         """
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # memories may hold what a terminal cannot show
         try:
             return super().execute(*args, **options)
         except CharacterMemoryError as error:
             raise CommandError(str(error)) from error
         except ValidationError as error:
             raise CommandError(str(invalid_input(error))) from error
+        except BrokenPipeError:
+            # Whoever read has seen enough; what is still buffered must not be written at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(1) from None
 
 
 def add_collection(parser: CommandParser, purpose: str) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from charactermemory.domain.lifecycle import Stored
-from charactermemory.ids import MemoryObjectRef
-from charactermemory.memory import CharacterMemory
+from charactermemory import CharacterMemory, MemoryObjectRef, Stored
 from charactermemory.remember.outcome import Outcome
 from memory_app.quickstart.plans import LifePlans
 from memory_app.sample.life import SampleLife

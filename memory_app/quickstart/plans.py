@@ -5,32 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from charactermemory.domain.beliefs import BeliefAssertion
-from charactermemory.domain.kinds import SCHEMA_VERSION
-from charactermemory.domain.provenance import CandidateProvenance, SourceProvenanceReference
-from charactermemory.domain.scene import Participant, Scene, Setting
-from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType, derive_id
-from charactermemory.remember.drafts import (
+from charactermemory import (
+    SCHEMA_VERSION,
+    BeliefAssertion,
+    CandidateProvenance,
+    CorrectionTarget,
+    CorrectMemoryDraft,
     DerivedMemoryDraft,
     EntityDraft,
     EpisodeDraft,
+    ForgetMemoryDraft,
+    MemoryId,
     MemoryLinkDraft,
+    MemoryObjectRef,
     MemoryThreadDraft,
+    ObjectType,
     ObservationDraft,
-)
-from charactermemory.remember.plan import RememberWritePlan, candidate
-from charactermemory.remember.prepare import (
+    Participant,
     PrepareOptions,
     RememberInput,
     RememberPlanDefaults,
-    prepare,
-)
-from charactermemory.revise.drafts import (
-    CorrectionTarget,
-    CorrectMemoryDraft,
-    ForgetMemoryDraft,
+    RememberWritePlan,
     ReplacementDerivedMemoryDraft,
+    Scene,
+    Setting,
+    SourceProvenanceReference,
+    candidate,
+    derive_id,
 )
+from charactermemory.remember.prepare import prepare
 from memory_app.sample.life import Correction, Forgetting, Link, Memory, Person, SampleLife, Session
 
 NAMESPACE = "memory_app.sample_life"
@@ -57,12 +60,16 @@ class LifePlans:
         """Plan what the companion is given before it has lived: notions and beliefs, and no experience."""
         began = self.life.beginning
         why = CandidateProvenance.caller("given to the companion before its first day")
-        filled = {"created_at": began.time, "schema_version": SCHEMA_VERSION}
-        drafts = (
-            *(EntityDraft(id=id_of(key), **filled) for key in began.notions),
-            *(self._memory(belief).replace(updated_at=began.time, **filled) for belief in began.beliefs),
-        )
-        return RememberWritePlan.new().with_candidates(*(candidate(draft, why) for draft in drafts))
+        plan = RememberWritePlan.new()
+        for key in began.notions:
+            notion = EntityDraft(id=id_of(key), created_at=began.time, schema_version=SCHEMA_VERSION)
+            plan = plan.with_candidates(candidate(notion, why))
+        for belief in began.beliefs:
+            given = self._memory(belief).replace(
+                created_at=began.time, updated_at=began.time, schema_version=SCHEMA_VERSION
+            )
+            plan = plan.with_candidates(candidate(given, why))
+        return plan
 
     def session(self, session: Session) -> RememberWritePlan:
         """Plan one session: its episode and turns, and what came of it but corrections and forgettings."""

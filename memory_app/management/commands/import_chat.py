@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from tqdm import tqdm
 
-from charactermemory.memory import CharacterMemory
+from charactermemory import CharacterMemory
 from memory_app.chat_import.formats import ChatSession, read_jsonl, read_locomo
 from memory_app.chat_import.importer import ImportReport, import_chat
 from memory_app.management.base import MemoryCommand, add_collection
