@@ -30,10 +30,14 @@ CauseKind = Literal[
 
 
 class Cause(Model):
-    """Why a derived write failed: its kind, the error's code where one was raised, and a short detail."""
+    """Why a derived write failed.
+
+    `code` is that of the error raised, if one was, `kind` the kind within it where the error has kinds.
+    """
 
     cause: CauseKind
     code: str | None = None
+    kind: str | None = None
     detail: str = ""
     object: MemoryObjectRef | None = None
     expected: int | None = None
@@ -42,7 +46,12 @@ class Cause(Model):
     @classmethod
     def of(cls, kind: CauseKind, error: BaseException) -> Cause:
         """Make the cause of an error, cut to the limit."""
-        return cls(cause=kind, code=getattr(error, "code", None), detail=str(error)[:DETAIL_LIMIT])
+        return cls(
+            cause=kind,
+            code=getattr(error, "code", None),
+            kind=getattr(error, "kind", None),
+            detail=str(error)[:DETAIL_LIMIT],
+        )
 
 
 class VectorMaintenanceOperation(StrEnum):

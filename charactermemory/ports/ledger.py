@@ -26,8 +26,14 @@ class Ledger:
         self._marked_at = time.monotonic()
 
     def owe(self, token: int, refs: Iterable[MemoryObjectRef]) -> None:
-        """Record that commit `token` touched `refs`."""
+        """Record that commit `token` touched `refs`.
+
+        A commit between this and the last one recorded was made by another process, or its writer was
+        interrupted before it could record it: it is owed until swept.
+        """
         with self._lock:
+            if token > self._last + 1:
+                self._swept, self._inherited = self._applied(), token - 1
             self._owed[token] = set(refs)
             self._last = max(self._last, token)
 
@@ -50,9 +56,12 @@ class Ledger:
     def applied(self) -> int:
         """Return the commit up to which nothing is owed."""
         with self._lock:
-            if self._swept < self._inherited:
-                return self._swept
-            return min(self._owed) - 1 if self._owed else self._last
+            return self._applied()
+
+    def _applied(self) -> int:
+        if self._swept < self._inherited:
+            return self._swept
+        return min(self._owed) - 1 if self._owed else self._last
 
     def marked(self) -> None:
         """Record that the store has just written its mark."""

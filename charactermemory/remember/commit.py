@@ -24,6 +24,7 @@ from charactermemory.remember.plan import (
 )
 from charactermemory.remember.validate import references_of, validate_plan
 from charactermemory.upkeep.derive import DeriveReport, derive
+from charactermemory.upkeep.surfaces import INDEXED_TYPES
 from charactermemory.upkeep.verify import ensure_writable
 
 
@@ -40,7 +41,7 @@ def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> R
         PlanTooLarge, UnsupportedSchemaVersion, DuplicatePosition, StoreError: see `GraphWriter.apply`.
     """
     ensure_writable(stores)
-    if len(plan.to_json()) > PLAN_BYTES:
+    if len(plan.to_json().encode()) > PLAN_BYTES:
         raise InvalidInput((("/candidates", f"a plan's JSON may hold {PLAN_BYTES} bytes; split it"),))
     rows = validate_plan(plan, stores.graph)
     if any(row.status is CandidateValidationStatus.INVALID for row in rows):
@@ -65,11 +66,12 @@ def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> R
     report = derive(
         stores,
         refs,
-        known={item.ref: item for item in objects},
+        known=None if token is None else {item.ref: item for item in objects},
         vectors=options.update_vectors,
         statistics=options.update_stats,
+        replay=token is None,
     )
-    return _outcome(plan, rows, objects, links, report, options)
+    return _outcome(plan, rows, objects, links, report, tuple(pending(refs, options)))
 
 
 def materialise(
@@ -124,17 +126,23 @@ def touched(objects: tuple[MemoryObject, ...], authored: tuple[MemoryLink, ...])
     yield from (ref for ref in found if ref not in written)
 
 
+def pending(refs: tuple[MemoryObjectRef, ...], options: CommitOptions) -> Iterator[MemoryObjectRef]:
+    """Yield those of a commit's references whose derived state the caller left for a sweep."""
+    for ref in refs:
+        if not options.update_stats or (not options.update_vectors and ref.object_type in INDEXED_TYPES):
+            yield ref
+
+
 def _outcome(
     plan: RememberWritePlan,
     rows: tuple[CandidateValidation, ...],
     objects: tuple[MemoryObject, ...],
     links: tuple[MemoryLink, ...],
     report: DeriveReport,
-    options: CommitOptions,
+    left: tuple[MemoryObjectRef, ...],
 ) -> RememberOutcome:
     markers = indexing_markers(report)
     written = {item.ref for item in objects}
-    pending = tuple(item.ref for item in objects)
     unindexed = [marker for marker in markers if marker.kind == "vector_index"]
     return RememberOutcome(
         persisted_object_ids=tuple(item.ref for item in objects),
@@ -143,7 +151,7 @@ def _outcome(
         vector_indexing_failure=unindexed[0] if unindexed else None,
         stats_update_status=report.statistics,
         repair_needed=markers,
-        pending=() if options.update_vectors and options.update_stats else pending,
+        pending=left,
         diagnostics=_diagnostics(plan, rows, markers),
     )
 

@@ -11,7 +11,8 @@ from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.graph import GraphStore
 from charactermemory.ports.statistics import Projection
 from charactermemory.ports.stores import Stores
-from charactermemory.upkeep.derive import index, read_ends
+from charactermemory.upkeep.derive import read_ends
+from charactermemory.upkeep.indexing import index
 from charactermemory.upkeep.projection import project
 
 PAGE = 256
