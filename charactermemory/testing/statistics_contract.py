@@ -281,16 +281,16 @@ class StatisticsContract:
         """What is read while the new rows come in is the old state, and health stays as marked."""
         store.apply(about(notion(7), state(memory(1))), 1)
         store.mark_unhealthy("drift")
-        seen = []
+        seen: list[object] = []
 
         def projections() -> Iterator[Projection]:
             for n in range(2, 3_000):
                 yield about(notion(7), state(memory(n)))
-            seen.append((store.global_count(ABOUT, DERIVED), store.health(1), store.cursor()))
+            seen.extend((store.global_count(ABOUT, DERIVED), store.health(1), store.cursor()))
             seen.append(store.best(notion(7), ABOUT, DERIVED, "total", 5))
 
         store.rebuild(projections(), 1)
-        assert seen == [(Count(1, 1, 1), Health("unhealthy", "drift"), Cursor(0, 1)), [memory(1)]]
+        assert seen == [Count(1, 1, 1), Health("unhealthy", "drift"), Cursor(0, 1), [memory(1)]]
         assert store.global_count(ABOUT, DERIVED) == Count(2_998, 2_998, 2_998)
 
     def test_what_is_applied_meanwhile_is_in_the_new_rows(self, store: StatisticsStore) -> None:

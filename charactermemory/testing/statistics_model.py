@@ -105,12 +105,12 @@ def assert_equal_to_recount(store: StatisticsStore, projections: Sequence[Projec
 def _in_scope(
     objects: Iterable[MemoryObjectRef], states: Mapping[MemoryObjectRef, ObjectState], scope: CountScope
 ) -> list[MemoryObjectRef]:
-    inside = {
-        "total": lambda item: True,
-        "active": lambda item: not item.suppressed,
-        "current": lambda item: item.current,
-    }[scope]
-    return [ref for ref in objects if ref not in states or inside(states[ref])]
+    def inside(item: ObjectState | None) -> bool:
+        if item is None or scope == "total":
+            return True
+        return not item.suppressed if scope == "active" else item.current
+
+    return [ref for ref in objects if inside(states.get(ref))]
 
 
 def _count(objects: Sequence[MemoryObjectRef], states: Mapping[MemoryObjectRef, ObjectState]) -> Count:

@@ -95,15 +95,12 @@ CREATE TABLE global_count (
 ) STRICT, WITHOUT ROWID;
 """
 
-_abandoned: list[object] = []
-"""Connections inherited through a fork; kept so that no destructor closes them in the child."""
-
 
 class Database:
     """A statistics file, or a database in memory; thread-safe.
 
-    After a fork the child opens the file anew, since SQLite forbids carrying a connection over. A database in
-    memory would be a copy that drifts from its parent's, so the child is refused.
+    A forked child is refused. SQLite forbids carrying a connection over a fork, and opening the file anew does
+    not help: the library in the child still counts the locks that its parent's threads held, for good.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -114,11 +111,8 @@ class Database:
                 or of another version.
         """
         self._path = os.fspath(path)
-        self._closed = False
-        self._open()
-
-    def _open(self) -> None:
         self._pid = os.getpid()
+        self._closed = False
         if self._path != MEMORY:
             try:
                 Path(self._path).parent.mkdir(parents=True, exist_ok=True)
@@ -156,27 +150,11 @@ class Database:
             self._writer.close()
 
     def _check(self) -> None:
+        """Refuse what cannot work; takes no lock, so that it cannot hang in a forked child."""
+        if self._pid != os.getpid():
+            raise StoreForkedError(store=STORE_NAME, owner_pid=self._pid)
         if self._closed:
             raise StoreClosedError(store=STORE_NAME)
-        if self._pid == os.getpid():
-            return
-        if self._path == MEMORY:
-            raise StoreForkedError(store=STORE_NAME, owner_pid=self._pid)
-        with _fork_lock:
-            if self._pid != os.getpid():
-                _abandoned.append((self._writer, self._reader))
-                self._open()
-
-
-_fork_lock = threading.Lock()
-
-
-def _renew_fork_lock() -> None:
-    global _fork_lock
-    _fork_lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_fork_lock)
 
 
 class _Connection:

@@ -6,6 +6,7 @@ meanwhile goes into both generations. What a killed rebuild leaves is removed by
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
@@ -44,6 +45,7 @@ def rebuild(database: Database, collection: str, projections: Iterable[Projectio
     try:
         for batch in _batches(projections):
             with database.writing() as connection:
+                _require_building(connection, collection, generation)
                 for projection in batch:
                     merge(connection, generation, projection)
         _switch(database, collection, generation, applied)
@@ -70,16 +72,20 @@ def _batches(projections: Iterable[Projection]) -> Iterator[list[Projection]]:
 
 def _switch(database: Database, collection: str, generation: int, applied: int) -> None:
     with database.writing() as connection:
+        _require_building(connection, collection, generation)
         connection.execute(
             "UPDATE generation SET role = 'retired' WHERE collection = ? AND role = 'serving'", (collection,)
         )
-        switched = connection.execute(
-            "UPDATE generation SET role = 'serving', applied = ?, high = max(high, ?)"
-            " WHERE id = ? AND role = 'building'",
+        connection.execute(
+            "UPDATE generation SET role = 'serving', applied = ?, high = max(high, ?) WHERE id = ?",
             (applied, applied, generation),
         )
-        if not switched.rowcount:
-            raise RetrievalStatsStoreError("sqlite", f"another rebuild of {collection} has begun")
+
+
+def _require_building(connection: sqlite3.Connection, collection: str, generation: int) -> None:
+    row = connection.execute("SELECT role FROM generation WHERE id = ?", (generation,)).fetchone()
+    if row != ("building",):
+        raise RetrievalStatsStoreError("sqlite", f"another rebuild of {collection} has begun")
 
 
 def _retire_unfinished(database: Database, collection: str, generation: int | None = None) -> None:

@@ -38,8 +38,8 @@ class SqliteStatistics:
     """One collection's statistics in a SQLite file, which other collections may share, or in `:memory:`.
 
     Implements `charactermemory.ports.statistics.StatisticsStore`. Thread-safe; a file also serves several
-    processes. After a fork, a file is opened anew and `:memory:` raises `StoreForkedError`; after `close`
-    everything raises `StoreClosedError`.
+    processes, each with a store of its own: in a forked child everything raises `StoreForkedError`, after
+    `close` `StoreClosedError`.
     """
 
     def __init__(self, path: str | PathLike[str], collection: str) -> None:
