@@ -178,21 +178,24 @@ def test_an_engine_whose_logs_are_elsewhere_flushes(
 
 def test_much_written_is_flushed_in_the_background(tmp_path: Path) -> None:
     flushed = threading.Event()
-    sync = LogSync(tmp_path, flushed.set, log_limit_bytes=1_000)
-    sync.wrote(180)
+    sync = LogSync(tmp_path, flushed.set, log_limit_bytes=3_000)
+    five = "INSERT DATA { " + " . ".join(f"<urn:s> <urn:p> {number}" for number in range(5)) + " }"
+    sync.wrote(five)
     assert not flushed.wait(0.1)
-    sync.wrote(30)
+    sync.wrote(five)
     assert flushed.wait(5)
     sync.close()
     flushed.clear()
-    sync.wrote(180)
+    sync.wrote(five)
     assert not flushed.wait(0.1), "counted anew"
+    sync.wrote("x" * 3_000)
+    assert flushed.wait(5), "long texts count too"
     sync.close()
 
 
 def test_the_engines_log_is_bounded_by_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        embedded, "LogSync", lambda folder, flush: LogSync(folder, flush, log_limit_bytes=500_000)
+        embedded, "LogSync", lambda folder, flush: LogSync(folder, flush, log_limit_bytes=1_000_000)
     )
     connection = EmbeddedConnection(tmp_path, "ada")
     written = 0

@@ -165,7 +165,7 @@ class SharedStore:
                 raise ResponseLost(f"the update failed: {error}", in_flight=False) from error
             with self._calls:
                 opened.applied += 1
-            opened.log.wrote(len(text))
+            opened.log.wrote(text)
 
     def close(self) -> None:
         """Wait for the calls that run, flush, close the engine, and give the folder back."""
