@@ -7,7 +7,8 @@ both descending, then id. Neighbours that policy leaves out use up no place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -25,6 +26,37 @@ Overrides = Mapping[Pair, int]
 """Fan-outs of a root by pair, from its selectivity; pairs without one have the static cap."""
 
 NO_OVERRIDES: Overrides = {}
+
+
+class Near(NamedTuple):
+    """One neighbour of a node: the edge to it, itself, their pair, and what settles ties among equals."""
+
+    edge: Edge
+    other: MemoryObjectRef
+    pair: Pair
+    tie: tuple[int, int, int, bool]
+
+
+Surroundings = Mapping[MemoryObjectRef, Sequence[Near]]
+"""The neighbours of each node that may be walked to; a node without any is a leaf."""
+
+
+def neighbours_of(node: MemoryObjectRef, around: Neighbourhood, limits: GraphLimits) -> tuple[Near, ...]:
+    """Return the neighbours of `node` whose relation and type are allowed.
+
+    Ties are settled by id, type rank, relation rank, outgoing before incoming.
+    """
+    relations, types = limits.relations, limits.types
+    return tuple(
+        Near(
+            edge,
+            other,
+            (edge.relation, other.object_type),
+            (other.id.int, other.object_type.rank, edge.relation.rank, edge.source != node),
+        )
+        for edge in around.edges
+        if edge.relation in relations and (other := edge.other(node)).object_type in types
+    )
 
 
 class Bounded(NamedTuple):
@@ -98,38 +130,37 @@ class Walk:
             edge for edge in self.relations if edge.source in self.visited and edge.target in self.visited
         ]
 
-    def edges_at(
-        self, node: MemoryObjectRef, neighbourhoods: Mapping[MemoryObjectRef, Neighbourhood]
-    ) -> list[Edge]:
-        """Return the edges of `node` that may be walked at all."""
-        around = neighbourhoods.get(node)
-        relations, types = self.limits.relations, self.limits.types
-        return [
-            edge
-            for edge in (around.edges if around else ())
-            if edge.relation in relations and edge.other(node).object_type in types
-        ]
-
-    def contested(self, neighbourhoods: Mapping[MemoryObjectRef, Neighbourhood]) -> set[MemoryObjectRef]:
+    def contested(self, around: Surroundings) -> set[MemoryObjectRef]:
         """Return the neighbours of this layer that a cap may choose among, so that their standing matters."""
         known = set(self.visited)
         contested: set[MemoryObjectRef] = set()
         for node in self.frontier:
-            edges = self.edges_at(node, neighbourhoods)
-            others = {edge.other(node) for edge in edges}
+            others = {near.other for near in around.get(node, ())}
             known |= others
-            caps = {self._cap(node, (edge.relation, edge.other(node).object_type)) for edge in edges}
-            if len(edges) > min(caps, default=0) or len(edges) > self._total_cap:
+            if self._crowded(node, around.get(node, ())):
                 contested |= others
         return known if len(known) > self.limits.max_nodes else contested
 
+    def _crowded(self, node: MemoryObjectRef, neighbours: Sequence[Near]) -> bool:
+        if len(neighbours) > self._total_cap:
+            return True
+        if node != self.root or not self.overrides:
+            return False
+        counts = Counter(near.pair for near in neighbours)
+        return any(count > self._cap(node, pair) for pair, count in counts.items())
+
     def advance(
-        self, neighbourhoods: Mapping[MemoryObjectRef, Neighbourhood], standing_of: StandingOf, spare: int = 0
+        self,
+        around: Surroundings,
+        capped: Collection[MemoryObjectRef],
+        standing_of: StandingOf,
+        spare: int = 0,
     ) -> None:
         """Expand the frontier by one layer.
 
         Args:
-            neighbourhoods: the edges of the frontier's nodes; a node without any is a leaf.
+            around: the neighbours of the frontier's nodes.
+            capped: the nodes that have more neighbours than were read.
             standing_of: how each neighbour stands.
             spare: neighbours kept beyond each cap, where standings are guessed and a verdict is still to come.
         """
@@ -137,59 +168,62 @@ class Walk:
         self.depth += 1
         reached: list[MemoryObjectRef] = []
         for node in layer:
-            reached += self._expand(node, neighbourhoods, standing_of, spare)
+            reached += self._expand(node, around.get(node, ()), node in capped, standing_of, spare)
         self._stand_at(reached)
 
     def _expand(
         self,
         node: MemoryObjectRef,
-        neighbourhoods: Mapping[MemoryObjectRef, Neighbourhood],
+        neighbours: Sequence[Near],
+        capped: bool,
         standing_of: StandingOf,
         spare: int,
     ) -> list[MemoryObjectRef]:
-        standings = {edge: standing_of(edge.other(node)) for edge in self.edges_at(node, neighbourhoods)}
-        admissible = []
-        for edge in sorted(standings, key=lambda edge: _edge_order(node, edge, standings[edge])):
-            if denied := standings[edge].denied:
-                self.relations.setdefault(edge, self.depth)
-                self.filtered.setdefault(edge.other(node), denied)
+        admissible: list[tuple[Near, Standing]] = []
+        for near in neighbours:
+            standing = standing_of(near.other)
+            if standing.denied:
+                self.relations.setdefault(near.edge, self.depth)
+                self.filtered.setdefault(near.other, standing.denied)
             else:
-                admissible.append(edge)
-        capped = bool(neighbourhoods[node].capped) if node in neighbourhoods else False
+                admissible.append((near, standing))
+        admissible.sort(key=_best_first)
         if capped or len(admissible) > self.limits.max_hub_edges:
             self._fail("hub_limit", node)
         retained = self._retain(node, admissible[: self.limits.max_hub_edges + spare], spare)
-        kept = [edge for edge in retained if standings[edge].considered]
+        kept = [near for near, standing in retained if standing.considered]
         self._record_utilization(node, admissible, kept, capped)
-        reached = [ref for edge in kept if (ref := self._reach(node, edge, spare)) is not None]
+        reached = [near.other for near in kept if self._reach(near, spare)]
         if len(kept) < len(retained) and len(self.visited) >= self.limits.max_nodes:
-            self._fail("node_limit", retained[len(kept)].other(node))
+            self._fail("node_limit", retained[len(kept)][0].other)
         return reached
 
-    def _retain(self, node: MemoryObjectRef, edges: list[Edge], spare: int) -> list[Edge]:
-        kept: list[Edge] = []
+    def _retain(
+        self, node: MemoryObjectRef, candidates: list[tuple[Near, Standing]], spare: int
+    ) -> list[tuple[Near, Standing]]:
+        if len(candidates) <= self._total_cap and not (node == self.root and self.overrides):
+            return candidates
+        kept: list[tuple[Near, Standing]] = []
         used: dict[Pair, int] = {}
-        for edge in edges:
-            pair = (edge.relation, edge.other(node).object_type)
+        for near, standing in candidates:
             if len(kept) >= self._total_cap + spare:
                 break
-            cap = self._cap(node, pair)
-            if used.get(pair, 0) < (cap + spare if cap else 0):
-                used[pair] = used.get(pair, 0) + 1
-                kept.append(edge)
+            cap = self._cap(node, near.pair)
+            if used.get(near.pair, 0) < (cap + spare if cap else 0):
+                used[near.pair] = used.get(near.pair, 0) + 1
+                kept.append((near, standing))
         return kept
 
-    def _reach(self, node: MemoryObjectRef, edge: Edge, spare: int) -> MemoryObjectRef | None:
-        self.relations.setdefault(edge, self.depth)
-        other = edge.other(node)
-        if other in self.visited:
-            return None
+    def _reach(self, near: Near, spare: int) -> bool:
+        self.relations.setdefault(near.edge, self.depth)
+        if near.other in self.visited:
+            return False
         if len(self.visited) >= self.limits.max_nodes + spare:
-            self._fail("node_limit", other)
-            return None
-        self.visited[other] = self.depth
-        self.arrived[other] = edge
-        return other
+            self._fail("node_limit", near.other)
+            return False
+        self.visited[near.other] = self.depth
+        self.arrived[near.other] = near.edge
+        return True
 
     def _stand_at(self, nodes: list[MemoryObjectRef]) -> None:
         self.frontier = nodes if self.depth < self.limits.max_depth else []
@@ -206,39 +240,28 @@ class Walk:
         self.failure = self.failure or Bounded(reason, at)
 
     def _record_utilization(
-        self, node: MemoryObjectRef, admissible: list[Edge], retained: list[Edge], capped: bool
+        self,
+        node: MemoryObjectRef,
+        admissible: Sequence[tuple[Near, Standing]],
+        kept: Sequence[Near],
+        capped: bool,
     ) -> None:
-        kept = set(retained)
-        counts: dict[Pair, list[int]] = {}
-        for edge in admissible:
-            row = counts.setdefault((edge.relation, edge.other(node).object_type), [0, 0])
-            row[edge not in kept] += 1
-        for pair in sorted(counts, key=lambda item: (item[0].rank, item[1].rank)):
-            held, omitted = counts[pair]
+        found = Counter(near.pair for near, _ in admissible)
+        held = Counter(near.pair for near in kept)
+        for pair in sorted(found, key=lambda item: (item[0].rank, item[1].rank)):
             self.utilization.append(
                 Utilization(
                     node=node,
                     pair=pair,
                     configured_cap=self.limits.max_fanout_per_node,
                     selected_cap=self._cap(node, pair),
-                    retained=held,
-                    omitted=omitted,
+                    retained=held[pair],
+                    omitted=found[pair] - held[pair],
                     at_least=capped,
                 )
             )
 
 
-def _edge_order(
-    node: MemoryObjectRef, edge: Edge, standing: Standing
-) -> tuple[bool, float, float, int, int, int, bool]:
-    """Best neighbour first, then id, type rank, relation rank, outgoing before incoming: a total order."""
-    other = edge.other(node)
-    return (
-        not standing.considered,
-        -standing.salience,
-        -standing.time.timestamp() if standing.time else 0.0,
-        other.id.int,
-        other.object_type.rank,
-        edge.relation.rank,
-        edge.source != node,
-    )
+def _best_first(candidate: tuple[Near, Standing]) -> tuple[bool, float, float, tuple[int, int, int, bool]]:
+    near, standing = candidate
+    return (not standing.considered, -standing.salience, -standing.when, near.tie)

@@ -6,7 +6,7 @@ decides what is admitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from charactermemory.domain.kinds import RelationType
@@ -14,9 +14,10 @@ from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, Neighbourhood
+from charactermemory.ports.statistics import StatisticsStore
 from charactermemory.ports.stores import Stores
 from charactermemory.recall.context import GraphLimits
-from charactermemory.recall.expansion import Walk
+from charactermemory.recall.expansion import Near, Walk, neighbours_of
 from charactermemory.recall.selectivity import count_scope, distrust
 from charactermemory.recall.standing import ASSUMED, Standing, hinted
 
@@ -40,95 +41,99 @@ STATED_TYPES = frozenset(
 
 @dataclass
 class Exploration:
-    """What was read: neighbourhoods by node, edges only the statistics know of, and states."""
+    """What was read around the roots.
 
-    neighbourhoods: dict[MemoryObjectRef, Neighbourhood] = field(default_factory=dict)
-    suggested: dict[MemoryObjectRef, tuple[Edge, ...]] = field(default_factory=dict)
+    Attributes:
+        around: the neighbours of each node that was read.
+        capped: the nodes that have more than was read.
+        suggested: edges among `around` that only the statistics know of.
+        hints: how objects stand by the statistics.
+    """
+
+    around: dict[MemoryObjectRef, tuple[Near, ...]] = field(default_factory=dict)
+    capped: set[MemoryObjectRef] = field(default_factory=set)
+    suggested: set[Edge] = field(default_factory=set)
     hints: dict[MemoryObjectRef, Standing] = field(default_factory=dict)
 
-    def around(self) -> dict[MemoryObjectRef, Neighbourhood]:
-        """Return the neighbourhoods with the suggested edges among them."""
-        return with_edges(self.neighbourhoods, self.suggested)
+    def hint(self, ref: MemoryObjectRef) -> Standing:
+        """Return how an object stands as far as is known."""
+        return self.hints.get(ref, ASSUMED)
 
 
-def with_edges(
-    neighbourhoods: dict[MemoryObjectRef, Neighbourhood], more: dict[MemoryObjectRef, tuple[Edge, ...]]
-) -> dict[MemoryObjectRef, Neighbourhood]:
-    """Return `neighbourhoods` with further edges, each edge once."""
-    if not more:
-        return neighbourhoods
-    merged = dict(neighbourhoods)
-    for node, edges in more.items():
-        known = merged[node]
-        merged[node] = Neighbourhood(tuple(dict.fromkeys((*known.edges, *edges))), known.capped)
-    return merged
+class Explorer:
+    """Expands walks over what the graph holds, with the help of the statistics.
 
-
-def explore(
-    stores: Stores, walks: Sequence[Walk], limits: GraphLimits, policy: LifecyclePolicy
-) -> Exploration:
-    """Expand all walks together, reading each layer once.
-
-    Raises:
-        StoreError: the graph failed. Statistics that fail are marked unhealthy and done without.
+    Statistics that fail are marked unhealthy and done without.
     """
-    found = Exploration()
-    relations = sorted(limits.relations, key=lambda relation: relation.rank)
-    for walk in walks:
-        walk.begin(ASSUMED)
-    for _ in range(limits.max_depth):
-        fresh = sorted({node for walk in walks for node in walk.frontier} - found.neighbourhoods.keys())
-        if fresh:
-            found.neighbourhoods |= stores.graph.neighbours(fresh, relations, limits.max_hub_edges)
-            _suggest(stores, found, fresh, limits, policy)
-        around = found.around()
-        contested = set().union(*(walk.contested(around) for walk in walks))
-        spare = limits.max_fanout_per_node if _hint(stores, found, contested, policy) else 0
+
+    def __init__(self, stores: Stores, limits: GraphLimits, policy: LifecyclePolicy) -> None:
+        """Make an explorer; nothing is read yet."""
+        self._graph = stores.graph
+        self._statistics: StatisticsStore = stores.statistics
+        self._limits = limits
+        self._policy = policy
+        self.found = Exploration()
+
+    def explore(self, walks: Sequence[Walk]) -> Exploration:
+        """Expand all walks together, reading each layer once.
+
+        Raises:
+            StoreError: the graph failed.
+        """
+        found = self.found
         for walk in walks:
-            walk.advance(around, lambda ref: found.hints.get(ref, ASSUMED), spare)
-    return found
+            walk.begin(ASSUMED)
+        for _ in range(self._limits.max_depth):
+            self._read({node for walk in walks for node in walk.frontier})
+            contested = set().union(*(walk.contested(found.around) for walk in walks))
+            spare = 0 if self.weigh(contested) else self._limits.max_fanout_per_node
+            for walk in walks:
+                walk.advance(found.around, found.capped, found.hint, spare)
+        return found
 
-
-def _suggest(
-    stores: Stores,
-    found: Exploration,
-    nodes: Iterable[MemoryObjectRef],
-    limits: GraphLimits,
-    policy: LifecyclePolicy,
-) -> None:
-    """Ask the statistics for the best objects of hubs with more edges than were read."""
-    try:
-        for node in nodes:
-            if node.object_type not in HUB_TYPES or node not in found.neighbourhoods:
-                continue
-            edges: list[Edge] = []
-            for relation, outgoing in sorted(found.neighbourhoods[node].capped):
-                kind = HUB_PAIRS.get(relation)
-                if outgoing or kind is None or kind not in limits.types:
-                    continue
-                best = stores.statistics.best(
-                    node, relation, kind, count_scope(policy), limits.max_fanout_per_node
-                )
-                edges += [Edge(ref, relation, node) for ref in best]
-            if edges:
-                found.suggested[node] = tuple(edges)
-    except RetrievalStatsStoreError as error:
-        distrust(stores.statistics, "best_read", error)
-
-
-def _hint(
-    stores: Stores, found: Exploration, contested: Iterable[MemoryObjectRef], policy: LifecyclePolicy
-) -> bool:
-    """Read the states of contested neighbours; return whether any of them is left without one."""
-    wanted = sorted(ref for ref in contested if ref.object_type in STATED_TYPES and ref not in found.hints)
-    if not wanted:
-        return False
-    try:
-        if stores.statistics.health(0).state == "unhealthy":
+    def weigh(self, refs: Iterable[MemoryObjectRef]) -> bool:
+        """Read how objects stand by the statistics; return whether that is known of all of them."""
+        hints = self.found.hints
+        wanted = sorted(ref for ref in refs if ref.object_type in STATED_TYPES and ref not in hints)
+        if not wanted:
             return True
-        states = stores.statistics.states(wanted)
-    except RetrievalStatsStoreError as error:
-        distrust(stores.statistics, "state_read", error)
-        return True
-    found.hints |= {ref: hinted(state, policy) for ref, state in states.items()}
-    return len(states) < len(wanted)
+        try:
+            states = self._statistics.states(wanted)
+        except RetrievalStatsStoreError as error:
+            distrust(self._statistics, "state_read", error)
+            return False
+        for ref, state in states.items():
+            hints[ref] = hinted(state, self._policy)
+        return len(states) == len(wanted)
+
+    def _read(self, nodes: Collection[MemoryObjectRef]) -> None:
+        fresh = sorted(node for node in nodes if node not in self.found.around)
+        if not fresh:
+            return
+        relations = sorted(self._limits.relations, key=lambda relation: relation.rank)
+        read = self._graph.neighbours(fresh, relations, self._limits.max_hub_edges)
+        for node, around in read.items():
+            if around.capped:
+                self.found.capped.add(node)
+                around = self._with_best(node, around)
+            self.found.around[node] = neighbours_of(node, around, self._limits)
+
+    def _with_best(self, hub: MemoryObjectRef, around: Neighbourhood) -> Neighbourhood:
+        """Add the best objects of a hub with more edges than were read, as the statistics know them."""
+        if hub.object_type not in HUB_TYPES:
+            return around
+        known = set(around.edges)
+        more: list[Edge] = []
+        try:
+            for relation, outgoing in sorted(around.capped):
+                kind = HUB_PAIRS.get(relation)
+                if outgoing or kind is None or kind not in self._limits.types:
+                    continue
+                best = self._statistics.best(
+                    hub, relation, kind, count_scope(self._policy), self._limits.max_fanout_per_node
+                )
+                more += [edge for ref in best if (edge := Edge(ref, relation, hub)) not in known]
+        except RetrievalStatsStoreError as error:
+            distrust(self._statistics, "best_read", error)
+        self.found.suggested.update(more)
+        return Neighbourhood((*around.edges, *more), around.capped)

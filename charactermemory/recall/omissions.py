@@ -11,9 +11,8 @@ from charactermemory.domain.lifecycle import Stored
 from charactermemory.domain.model import Model
 from charactermemory.ids import MemoryId, MemoryObjectRef
 from charactermemory.recall.expansion import Walk
-from charactermemory.recall.ranking import Ranked
+from charactermemory.recall.pack import Placed
 from charactermemory.recall.roots import Root
-from charactermemory.recall.sections import OmittedByLimit, SectionAssignment
 from charactermemory.recall.standing import Denial
 from charactermemory.recall.verdict import Verdict
 
@@ -104,19 +103,17 @@ def stale_omissions(roots: Sequence[Root], walks: Sequence[Walk]) -> list[StaleC
     return sorted(found, key=lambda item: (item.object.order, reasons.index(item.reason)))
 
 
-def section_omissions(
-    ranked: Iterable[Ranked], assignments: Iterable[SectionAssignment]
-) -> list[StaleCandidateOmission]:
+def section_omissions(placed: Iterable[Placed]) -> list[StaleCandidateOmission]:
     """Return the ranked memories whose section was full, in rank order."""
     return [
         StaleCandidateOmission(
-            object=item.ref,
-            vector_score=item.direct_score,
-            similarity=item.scores.similarity,
+            object=row.item.ref,
+            vector_score=row.item.own.score if row.item.own else None,
+            similarity=row.item.own.similarity if row.item.own else None,
             reason=StaleCandidateReason.SECTION_LIMIT,
         )
-        for item, assignment in zip(ranked, assignments, strict=True)
-        if isinstance(assignment.reason, OmittedByLimit)
+        for row in placed
+        if row.omitted_by_limit
     ]
 
 

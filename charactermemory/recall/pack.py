@@ -12,11 +12,13 @@ from charactermemory.ids import MemoryId, MemoryObjectRef
 from charactermemory.recall.context import SectionLimits
 from charactermemory.recall.ranking import Path, Ranked, Scores
 from charactermemory.recall.sections import (
+    AssignmentReason,
     OmittedByLimit,
+    Place,
     Section,
     SectionAssignment,
     Selected,
-    section_of,
+    place_of,
 )
 from charactermemory.recall.verdict import Verdict
 
@@ -74,12 +76,42 @@ class SectionPressure(Model):
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """Where one ranked object went: the place it belongs to, and its rank there; None if it is left out."""
+
+    item: Ranked
+    place: Place
+    rank: int | None = None
+
+    @property
+    def omitted_by_limit(self) -> bool:
+        """Whether its section was full."""
+        return self.rank is None and isinstance(self.place, Section)
+
+    def assignment(self) -> SectionAssignment:
+        """Return the published form."""
+        reason: AssignmentReason
+        if not isinstance(self.place, Section):
+            reason = self.place
+        elif self.rank is None:
+            reason = OmittedByLimit(intended_section=self.place, scores=self.item.scores())
+        else:
+            reason = Selected(scores=self.item.scores())
+        section = self.place if self.rank is not None and isinstance(self.place, Section) else None
+        return SectionAssignment(object=self.item.ref, section=section, rank=self.rank, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
 class Packed:
-    """The pack, where each ranked object went (in rank order), and how full the sections are."""
+    """The pack, where each ranked object went (in rank order), and how full the sections are.
+
+    `short`: an object that was not read would have had room.
+    """
 
     pack: ContinuityContextPack
-    assignments: tuple[SectionAssignment, ...]
+    placed: tuple[Placed, ...]
     pressure: tuple[SectionPressure, ...]
+    short: bool
 
 
 def build_pack(ranked: Sequence[Ranked], verdict: Verdict, limits: SectionLimits) -> Packed:
@@ -87,40 +119,38 @@ def build_pack(ranked: Sequence[Ranked], verdict: Verdict, limits: SectionLimits
     entries: dict[Section, list[Any]] = {section: [] for section in Section}
     overfull = dict.fromkeys(Section, 0)
     admissions: list[Admission] = []
-    assignments: list[SectionAssignment] = []
+    placed: list[Placed] = []
+    short = False
     for item in ranked:
         content = verdict.content(item.ref)
-        section = section_of(content)
-        if not isinstance(section, Section):
-            assignments.append(SectionAssignment(object=item.ref, reason=section))
+        place = place_of(item.ref, content)
+        if not isinstance(place, Section):
+            placed.append(Placed(item, place))
             continue
-        if len(entries[section]) >= getattr(limits, section.value):
-            overfull[section] += 1
-            reason = OmittedByLimit(intended_section=section, scores=item.scores)
-            assignments.append(SectionAssignment(object=item.ref, reason=reason))
+        full = len(entries[place]) >= getattr(limits, place.value)
+        if full or content is None:
+            short = short or not full
+            overfull[place] += 1
+            placed.append(Placed(item, place))
             continue
-        entries[section].append(_entry(content))
-        place = len(entries[section])
-        assignments.append(
-            SectionAssignment(
-                object=item.ref, section=section, rank=place, reason=Selected(scores=item.scores)
-            )
-        )
+        entries[place].append(_entry(content))
+        rank = len(entries[place])
+        placed.append(Placed(item, place, rank))
         admissions.append(
             Admission(
                 object=item.ref,
-                section=section,
-                rank=place,
-                scores=item.scores,
-                admitted_by=item.roads,
-                path=item.path,
+                section=place,
+                rank=rank,
+                scores=item.scores(),
+                admitted_by=item.roads(),
+                path=item.path(),
             )
         )
     return Packed(
         pack=ContinuityContextPack(
             **{section.value: tuple(held) for section, held in entries.items()}, admissions=tuple(admissions)
         ),
-        assignments=tuple(assignments),
+        placed=tuple(placed),
         pressure=tuple(
             SectionPressure(
                 section=section,
@@ -130,6 +160,7 @@ def build_pack(ranked: Sequence[Ranked], verdict: Verdict, limits: SectionLimits
             )
             for section, held in entries.items()
         ),
+        short=short,
     )
 
 

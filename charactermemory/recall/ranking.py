@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ from charactermemory.domain.model import Model
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.recall.expansion import Walk
 from charactermemory.recall.roots import Root
-from charactermemory.recall.verdict import Verdict
+from charactermemory.recall.standing import StandingOf
 
 VECTOR_WEIGHT = 0.65
 GRAPH_WEIGHT = 0.25
@@ -74,21 +74,61 @@ class Path(Model):
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One admitted object with its scores, the roads of every root that reached it, and its shortest path."""
+    """One admitted object and what its rank is made of; the published forms are made when asked for.
+
+    Attributes:
+        ref: the object.
+        final, vector, graph, salience: the score and its parts.
+        inherited_from: the root score that `vector` was inherited from; None for a direct match.
+        own: the object as a root; None if it is none.
+        arrivals: the walks that reached it, nearest first, with the roots they start from.
+    """
 
     ref: MemoryObjectRef
-    scores: Scores
-    roads: tuple[str, ...]
-    path: Path
-    direct_score: float | None
+    final: float
+    vector: float
+    graph: float
+    salience: float
+    inherited_from: float | None
+    own: Root | None
+    arrivals: tuple[tuple[Root, Walk], ...]
 
     @property
     def order(self) -> tuple[float, int, int]:
         """Final score descending, type rank, id."""
-        return (-self.scores.final_score, self.ref.object_type.rank, self.ref.id.int)
+        return (-self.final, self.ref.object_type.rank, self.ref.id.int)
+
+    def scores(self) -> Scores:
+        """Return the published scores."""
+        return Scores(
+            final_score=self.final,
+            vector_score=self.vector,
+            vector_score_source=DirectMatch()
+            if self.inherited_from is None
+            else DerivedFromRoot(root_score=self.inherited_from),
+            graph_score=self.graph or None,
+            salience_score=self.salience or None,
+            similarity=self.own.similarity if self.own else None,
+            lexical=self.own.lexical if self.own else None,
+        )
+
+    def roads(self) -> tuple[str, ...]:
+        """Return the roads of every root that reached it."""
+        return tuple(dict.fromkeys(road for root, _ in self.arrivals for road in root.roads))
+
+    def path(self) -> Path:
+        """Return the shortest way to it."""
+        _, walk = self.arrivals[0]
+        steps: list[Step] = []
+        ref = self.ref
+        while ref in walk.arrived:
+            edge = walk.arrived[ref]
+            steps.append(Step(source=edge.source, relation=edge.relation, target=edge.target))
+            ref = edge.other(ref)
+        return Path(root=walk.root, steps=tuple(reversed(steps)))
 
 
-def rank(roots: Sequence[Root], walks: Sequence[Walk], verdict: Verdict) -> list[Ranked]:
+def rank(roots: Sequence[Root], walks: Sequence[Walk], standing_of: StandingOf) -> list[Ranked]:
     """Rank every object that any walk admitted, once.
 
     Vector and graph component each take their best value over the roots; for equal vector values a direct
@@ -101,58 +141,31 @@ def rank(roots: Sequence[Root], walks: Sequence[Walk], verdict: Verdict) -> list
             reached.setdefault(ref, []).append((distance, index))
     ranked = []
     for ref, arrivals in reached.items():
+        arrivals.sort()
         own = direct.get(ref)
-        distance, nearest = min(arrivals)
+        inherited = max((roots[index].score for hops, index in arrivals if hops > 0), default=None)
+        vector = own.score if own else 0.0
+        if inherited is not None and (own is None or INHERITANCE * inherited > vector):
+            vector = INHERITANCE * inherited
+        else:
+            inherited = None
+        graph, salience = 1 / (arrivals[0][0] + 1), standing_of(ref).salience
         ranked.append(
             Ranked(
                 ref=ref,
-                scores=_scores(
-                    own,
-                    [roots[index].score for hops, index in arrivals if hops > 0],
-                    distance,
-                    verdict.standing(ref).salience,
-                ),
-                roads=_roads(roots[index] for _, index in sorted(arrivals)),
-                path=_path(walks[nearest], ref),
-                direct_score=own.score if own else None,
+                final=final_score(vector, graph, salience),
+                vector=vector,
+                graph=graph,
+                salience=salience,
+                inherited_from=inherited,
+                own=own,
+                arrivals=tuple((roots[index], walks[index]) for _, index in arrivals),
             )
         )
-    return sorted(ranked, key=lambda item: item.order)
+    ranked.sort(key=lambda item: item.order)
+    return ranked
 
 
 def final_score(vector: float, graph: float, salience: float) -> float:
     """Return the weighted sum, in this order of summation."""
     return VECTOR_WEIGHT * vector + GRAPH_WEIGHT * graph + SALIENCE_WEIGHT * salience
-
-
-def _scores(own: Root | None, root_scores: Sequence[float], distance: int, salience: float) -> Scores:
-    inherited = max(root_scores, default=None)
-    vector = INHERITANCE * inherited if inherited is not None else None
-    source: DirectMatch | DerivedFromRoot = DirectMatch()
-    if own is not None and (vector is None or own.score >= vector):
-        vector = own.score
-    elif inherited is not None:
-        source = DerivedFromRoot(root_score=inherited)
-    graph = 1 / (distance + 1)
-    return Scores(
-        final_score=final_score(vector or 0.0, graph, salience),
-        vector_score=vector or 0.0,
-        vector_score_source=source,
-        graph_score=graph or None,
-        salience_score=salience or None,
-        similarity=own.similarity if own else None,
-        lexical=own.lexical if own else None,
-    )
-
-
-def _roads(roots: Iterable[Root]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(road for root in roots for road in root.roads))
-
-
-def _path(walk: Walk, ref: MemoryObjectRef) -> Path:
-    steps: list[Step] = []
-    while ref in walk.arrived:
-        edge = walk.arrived[ref]
-        steps.append(Step(source=edge.source, relation=edge.relation, target=edge.target))
-        ref = edge.other(ref)
-    return Path(root=walk.root, steps=tuple(reversed(steps)))

@@ -11,12 +11,13 @@ from charactermemory.ports.graph import Edge
 from charactermemory.ports.stores import Stores
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.expansion import NO_OVERRIDES, Walk
-from charactermemory.recall.exploration import explore
+from charactermemory.recall.exploration import Explorer
 from charactermemory.recall.knobs import RecallKnobs
 from charactermemory.recall.omissions import lifecycle_decisions, section_omissions, stale_omissions
 from charactermemory.recall.outcome import RetrievalOutcome
 from charactermemory.recall.pack import build_pack
 from charactermemory.recall.ranking import rank
+from charactermemory.recall.reading import everything, worth_reading
 from charactermemory.recall.report import rationale, telemetry
 from charactermemory.recall.roads import DEFAULT_ROADS, Road
 from charactermemory.recall.roots import merge_roots
@@ -52,24 +53,28 @@ def retrieve(
         Walk(root.ref, limits, plans[root.ref].overrides if root.ref in plans else NO_OVERRIDES)
         for root in roots.selected
     ]
-    found = explore(stores, walks, limits, policy)
+    explorer = Explorer(stores, limits, policy)
+    found = explorer.explore(walks)
     traversed = sorted({edge for walk in walks for edge in walk.relations}, key=_edge_key)
     link_ids = stores.graph.link_ids(traversed) if context.include_trace and traversed else {}
-    verdict, final = judge(stores.graph, walks, found, policy)
-    ranked = rank(roots.selected, final, verdict)
-    packed = build_pack(ranked, verdict, context.section_limits)
+    considered = everything(walks)
+    worth = worth_reading(roots.selected, walks, explorer, context.section_limits)
+    for final_read in (worth, considered):
+        verdict, final = judge(stores.graph, walks, found, policy, considered, final_read)
+        ranked = rank(roots.selected, final, verdict.standing)
+        packed = build_pack(ranked, verdict, context.section_limits)
+        if not packed.short:
+            break
     return RetrievalOutcome(
         pack=packed.pack,
         rationale=rationale(
             telemetry(answers, roots, final, decisions, packed.pressure),
             [item for _, answer in answers for item in answer.degraded],
             len(packed.pack.admissions),
-            [*stale_omissions(roots.selected, final), *section_omissions(ranked, packed.assignments)],
+            [*stale_omissions(roots.selected, final), *section_omissions(packed.placed)],
             lifecycle_decisions(roots.selected, final, verdict),
         ),
-        trace=trace(answers, final, link_ids, decisions, packed.assignments)
-        if context.include_trace
-        else None,
+        trace=trace(answers, final, link_ids, decisions, packed.placed) if context.include_trace else None,
     )
 
 

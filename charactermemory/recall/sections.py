@@ -70,6 +70,16 @@ AssignmentReason = Annotated[
 ]
 
 
+Place = Section | OmittedNonActiveThread | OmittedNoPromptSection
+"""The section an object belongs to, or why it has none."""
+
+SECTION_OF_TYPE = {
+    ObjectType.EPISODE: Section.RELEVANT_EPISODES,
+    ObjectType.OBSERVATION: Section.SALIENT_OBSERVATIONS,
+}
+"""The types whose section is known without their content."""
+
+
 class SectionAssignment(Model):
     """Where one ranked object went; `section` and `rank` (from 1) only if it was selected."""
 
@@ -93,8 +103,11 @@ _DERIVED_SECTIONS: dict[DerivedType, Section] = {
 }
 
 
-def section_of(item: MemoryObject) -> Section | OmittedNonActiveThread | OmittedNoPromptSection:
-    """Return the section of an object, or why it has none. Every kind is named, so a new one must be decided."""
+def place_of(ref: MemoryObjectRef, item: MemoryObject | None) -> Place:
+    """Return where an object belongs. Every kind is named, so that a new one forces a decision.
+
+    `item` may be missing for a notion and for the types of `SECTION_OF_TYPE`.
+    """
     match item:
         case Episode():
             return Section.RELEVANT_EPISODES
@@ -108,5 +121,7 @@ def section_of(item: MemoryObject) -> Section | OmittedNonActiveThread | Omitted
             return OmittedNonActiveThread(thread_status=item.status)
         case Entity() | MemoryLink():
             return OmittedNoPromptSection(object_type=item.object_type)
+        case None:
+            return SECTION_OF_TYPE.get(ref.object_type) or OmittedNoPromptSection(object_type=ref.object_type)
         case _:
             assert_never(item)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from charactermemory.domain.lifecycle import LifecyclePolicy, Stored
-from charactermemory.domain.objects import memory_time
+from charactermemory.domain.objects import Entity, MemoryLink, memory_time
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.statistics import ObjectState
 
@@ -23,14 +23,14 @@ class Standing:
     Attributes:
         denied: why it is left out; None if it is not, or not known to be.
         salience: its salience score; 0 for what has none.
-        time: when it happened; None for what has no time.
+        when: when it happened, in seconds since 1970; 0 for what has no time.
         considered: whether it may be admitted; False for one that the final read left out, so that only its
             place among its node's neighbours is known.
     """
 
     denied: Denial | None = None
     salience: float = 0.0
-    time: datetime | None = None
+    when: float = 0.0
     considered: bool = True
 
 
@@ -50,14 +50,13 @@ def hinted(state: ObjectState, policy: LifecyclePolicy) -> Standing:
         denied = None if policy.include_suppressed else "suppressed"
     elif not state.current:
         denied = None if policy.include_superseded else "superseded"
-    return Standing(denied=denied, salience=state.salience, time=state.memory_time)
+    return Standing(denied=denied, salience=state.salience, when=state.memory_time.timestamp())
 
 
 def judged(stored: Stored, policy: LifecyclePolicy, episode_instant: datetime | None = None) -> Standing:
     """Read the graph's own word."""
     salience: float = getattr(stored.object, "salience_score", 0.0)
-    return Standing(
-        denied=stored.omitted_as(policy),
-        salience=salience,
-        time=memory_time(stored.object, episode_instant),
-    )
+    when = 0.0
+    if not isinstance(stored.object, Entity | MemoryLink):
+        when = memory_time(stored.object, episode_instant).timestamp()
+    return Standing(denied=stored.omitted_as(policy), salience=salience, when=when)

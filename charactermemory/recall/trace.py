@@ -10,6 +10,7 @@ from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge
 from charactermemory.ports.vectors import VectorSurface
 from charactermemory.recall.expansion import BoundReason, Walk
+from charactermemory.recall.pack import Placed
 from charactermemory.recall.report import ExpansionOutcome, expansion_outcome
 from charactermemory.recall.roads.road import Road, RoadAnswer
 from charactermemory.recall.sections import SectionAssignment
@@ -87,7 +88,7 @@ def trace(
     walks: Sequence[Walk],
     link_ids: Mapping[Edge, tuple[MemoryId, ...]],
     decisions: Sequence[SelectivityDecision],
-    assignments: tuple[SectionAssignment, ...],
+    placed: Sequence[Placed],
 ) -> RetrievalTrace:
     """Write down one retrieve; roots in their order."""
     return RetrievalTrace(
@@ -108,7 +109,7 @@ def trace(
         graph_expansions=tuple(_expansion(walk) for walk in walks),
         fanout_utilization=tuple(row for walk in walks for row in _utilization(walk)),
         selectivity_decisions=tuple(decisions),
-        section_assignments=assignments,
+        section_assignments=tuple(row.assignment() for row in placed),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from charactermemory.domain.kinds import RelationType
@@ -11,79 +11,92 @@ from charactermemory.domain.objects import DerivedMemory, Episode, MemoryObject,
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, GraphStore
 from charactermemory.recall.expansion import Walk
-from charactermemory.recall.exploration import Exploration, with_edges
-from charactermemory.recall.standing import ASSUMED, MISSING, Standing, judged
+from charactermemory.recall.exploration import Exploration
+from charactermemory.recall.standing import MISSING, Standing, judged
 
 
 @dataclass
 class Verdict:
-    """The graph's word on everything that was considered."""
+    """The graph's word on what was read.
+
+    Attributes:
+        policy: what the caller wants to see of the suppressed and superseded.
+        considered: all that the walks came to.
+        read: those that were read; the others do not get into the pack.
+        stored: what is stored of those.
+        found: what was known before.
+    """
 
     policy: LifecyclePolicy
-    considered: frozenset[MemoryObjectRef]
+    considered: Collection[MemoryObjectRef]
+    read: Collection[MemoryObjectRef]
     stored: Mapping[MemoryObjectRef, Stored]
-    hints: Mapping[MemoryObjectRef, Standing]
+    found: Exploration
     _standings: dict[MemoryObjectRef, Standing] = field(default_factory=dict)
 
     def standing(self, ref: MemoryObjectRef) -> Standing:
-        """Return how an object stands; of one that was not considered, what statistics say of its place."""
-        if ref not in self.considered:
-            return replace(self.hints.get(ref, ASSUMED), denied=None, considered=False)
+        """Return how an object stands; of one that was not read, what is known of its place."""
         if ref not in self._standings:
             self._standings[ref] = self._judge(ref)
         return self._standings[ref]
 
     def _judge(self, ref: MemoryObjectRef) -> Standing:
+        if ref not in self.read:
+            return replace(self.found.hint(ref), considered=ref in self.considered)
         found = self.stored.get(ref)
         if found is None:
             return MISSING
+        hint = self.found.hints.get(ref)
+        if hint is not None:
+            # The statistics know the time of an observation's episode, which may not have been read.
+            return replace(judged(found, self.policy), when=hint.when)
         instant = None
         if isinstance(found.object, Observation):
-            episode = self.stored.get(episode_ref(found.object))
+            episode = self.stored.get(MemoryObjectRef.of(ObjectType.EPISODE, found.object.episode_id))
             if episode is not None and isinstance(episode.object, Episode):
                 instant = episode.object.scene.instant
         return judged(found, self.policy, instant)
 
-    def content(self, ref: MemoryObjectRef) -> MemoryObject:
-        """Return the object itself; it must be stored."""
-        return self.stored[ref].object
+    def content(self, ref: MemoryObjectRef) -> MemoryObject | None:
+        """Return the object itself; None if it was not read."""
+        found = self.stored.get(ref)
+        return found.object if found else None
 
     def superseded_by(self, ref: MemoryObjectRef) -> tuple[MemoryId, ...]:
-        """Return the sorted successors of an object."""
+        """Return the sorted successors of an object, as far as it was read."""
         found = self.stored.get(ref)
         return tuple(sorted(found.superseded_by, key=lambda item: item.int)) if found else ()
 
 
-def episode_ref(observation: Observation) -> MemoryObjectRef:
-    """Return the reference to an observation's episode."""
-    return MemoryObjectRef.of(ObjectType.EPISODE, observation.episode_id)
-
-
 def judge(
-    graph: GraphStore, walks: Sequence[Walk], found: Exploration, policy: LifecyclePolicy
+    graph: GraphStore,
+    walks: Sequence[Walk],
+    found: Exploration,
+    policy: LifecyclePolicy,
+    considered: Collection[MemoryObjectRef],
+    worth: Collection[MemoryObjectRef],
 ) -> tuple[Verdict, list[Walk]]:
-    """Read everything the walks came to in one read, and walk again by what it says.
+    """Read what is worth reading, in one read, and walk again by what it says.
 
     The same rule runs over the same neighbourhoods, so a memory that was reached only through one that is
     now denied is not admitted either. Edges that only statistics told of count if the content confirms them.
     """
-    considered = {walk.root for walk in walks}
-    for walk in walks:
-        considered |= walk.visited.keys() | walk.filtered.keys()
-    stored = graph.read(sorted(considered)) if considered else {}
-    verdict = Verdict(policy, frozenset(considered), stored, found.hints)
-    confirmed = {
-        node: tuple(
-            edge for edge in edges if edge.source in stored and _states(stored[edge.source].object, edge)
-        )
-        for node, edges in found.suggested.items()
+    stored = graph.read(sorted(worth)) if worth else {}
+    verdict = Verdict(policy, considered, worth, stored, found)
+    unconfirmed = {
+        edge for edge in found.suggested if (item := verdict.content(edge.source)) and not _states(item, edge)
     }
-    around = with_edges(found.neighbourhoods, confirmed)
+    around = {
+        node: tuple(near for near in neighbours if near.edge not in unconfirmed)
+        if unconfirmed
+        else neighbours
+        for node, neighbours in found.around.items()
+    }
     final = [Walk(walk.root, walk.limits, walk.overrides) for walk in walks]
     for walk in final:
         walk.begin(verdict.standing(walk.root))
         while walk.frontier:
-            walk.advance(around, verdict.standing)
+            walk.advance(around, found.capped, verdict.standing)
     return verdict, final
 
 
