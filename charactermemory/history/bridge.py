@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -21,16 +22,17 @@ def settle(value: T | Awaitable[T]) -> T:
     An awaitable of an async call runs on that call's own loop, so that clients bound to the loop keep
     working; otherwise it runs on a loop of its own.
     """
-    if not isinstance(value, Awaitable):
+    if not inspect.isawaitable(value):
         return value
+    awaited: Awaitable[T] = value
     loop = caller_loop.get()
     if loop is not None and loop.is_running():
-        return asyncio.run_coroutine_threadsafe(_await(value), loop).result()
+        return asyncio.run_coroutine_threadsafe(_await(awaited), loop).result()
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_await(value))
-    return _run_aside(value)
+        return asyncio.run(_await(awaited))
+    return _run_aside(awaited)
 
 
 async def in_worker(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

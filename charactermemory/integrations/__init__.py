@@ -1,0 +1,1 @@
+"""Joining the memory to the clients through which a companion talks."""
