@@ -387,7 +387,11 @@ class ReplacementIdentityConflict(CharacterMemoryError):
 
     def describe(self) -> str:
         """Name the id and the reason."""
-        return f"replacement {self.replacement_id}: {self.reason}; nothing was written"
+        why = {
+            "duplicate_in_plan": "two replacements of the draft have this id",
+            "divergent_existing": "it is stored with another content or lineage, or was forgotten since",
+        }
+        return f"replacement {self.replacement_id}: {why.get(self.reason, self.reason)}; nothing was written"
 
 
 @dataclass(eq=False)
@@ -467,7 +471,7 @@ class LifecycleDraftInvalid(CharacterMemoryError):
 
     def describe(self) -> str:
         """Name the kind and the detail."""
-        return f"{self.kind}: {self.belief or self.detail or 'the draft is invalid'}"
+        return f"{self.kind}: {self.detail or self.belief or 'the draft is invalid'}"
 
 
 # --- stores --------------------------------------------------------------------------------------

@@ -12,7 +12,11 @@ from charactermemory.domain.lifecycle import References
 from charactermemory.domain.model import Key, Listed, Model, Score, Text
 from charactermemory.domain.objects import DEFAULT_SALIENCE, Assertions, IdSet
 from charactermemory.domain.provenance import SourceProvenanceReference
-from charactermemory.errors import BeliefValidationError, LifecycleDraftInvalid
+from charactermemory.errors import (
+    BeliefValidationError,
+    LifecycleDraftInvalid,
+    MissingOriginalSourceReference,
+)
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 
 
@@ -45,12 +49,32 @@ class DerivedMemoryTarget(Model):
     kind: Literal["derived_memory"] = "derived_memory"
     id: MemoryId
 
+    @property
+    def ref(self) -> MemoryObjectRef:
+        """The typed reference of what is corrected."""
+        return MemoryObjectRef.of(ObjectType.DERIVED_MEMORY, self.id)
+
 
 class SourceObjectTarget(Model):
     """A source object to be corrected, by way of the memories that rest on it."""
 
     kind: Literal["source_object"] = "source_object"
     target: SourceObjectCorrectionTarget
+
+    @property
+    def ref(self) -> MemoryObjectRef:
+        """The typed reference of what is corrected."""
+        return MemoryObjectRef.of(self.target.object_type, self.target.id)
+
+    def check(self) -> None:
+        """Judge whether the source is named.
+
+        Raises:
+            MissingOriginalSourceReference: both references are absent or blank.
+        """
+        named = (self.target.original_raw_ref, self.target.original_source_ref)
+        if not any((reference or "").strip() for reference in named):
+            raise MissingOriginalSourceReference(self.ref)
 
 
 AnyCorrectionTarget = Annotated[DerivedMemoryTarget | SourceObjectTarget, Field(discriminator="kind")]
@@ -83,6 +107,9 @@ class CorrectionTarget:
         return SourceObjectTarget(target=target)
 
 
+_NAMES_NOTHING = "names no episode, no observation and no external reference that is not blank"
+
+
 class ReplacementDerivedMemoryDraft(Model):
     """A belief that takes the place of corrected ones. Assertions and grounding are never inherited."""
 
@@ -105,14 +132,17 @@ class ReplacementDerivedMemoryDraft(Model):
         """A replacement of `derived_type` saying `text`."""
         return cls(derived_type=derived_type, text=text)
 
-    def check(self) -> None:
+    def check(self, place: str = "replacement") -> None:
         """Judge text, grounding, assertions, sources and origin (memory-core §9.2).
+
+        Args:
+            place: what an error calls this replacement.
 
         Raises:
             LifecycleDraftInvalid: the first rule broken.
         """
         if not self.text.strip():
-            raise LifecycleDraftInvalid("empty_replacement_text")
+            raise LifecycleDraftInvalid("empty_replacement_text", f"{place}: text is blank")
         provenance = (self.original_source_provenance, self.correction_origin_provenance)
         sourced = bool(
             self.derived_from_episode_ids
@@ -122,11 +152,16 @@ class ReplacementDerivedMemoryDraft(Model):
         try:
             check_belief(self.entity_ids, sourced, self.given_by_application, self.assertions)
         except BeliefValidationError as error:
-            raise LifecycleDraftInvalid("invalid_belief", belief=error) from None
+            raise LifecycleDraftInvalid("invalid_belief", f"{place}: {error}", error) from None
         if not sourced and not self.given_by_application:
-            raise LifecycleDraftInvalid("missing_replacement_source")
+            raise LifecycleDraftInvalid(
+                "missing_replacement_source",
+                f"{place}: name an episode or observation it rests on, or declare given_by_application",
+            )
         if not self.correction_origin_provenance.has_reference:
-            raise LifecycleDraftInvalid("empty_correction_origin", "correction_origin_provenance")
+            raise LifecycleDraftInvalid(
+                "empty_correction_origin", f"{place}: correction_origin_provenance {_NAMES_NOTHING}"
+            )
 
 
 class CorrectionCascade(Model):
@@ -139,9 +174,7 @@ class CorrectMemoryDraft(Model):
     """What is wrong, why, on whose word, and what takes its place; without a replacement a default is made."""
 
     targets: Annotated[tuple[AnyCorrectionTarget, ...], Listed] = ()
-    replacement_derived_memories: Annotated[
-        tuple[ReplacementDerivedMemoryDraft, ...], Listed
-    ] = ()
+    replacement_derived_memories: Annotated[tuple[ReplacementDerivedMemoryDraft, ...], Listed] = ()
     superseded_derived_memory_ids: IdSet = ()
     correction_origin: SourceProvenanceReference = SourceProvenanceReference()
     rationale: Text
@@ -167,15 +200,18 @@ class CorrectMemoryDraft(Model):
 
         Raises:
             LifecycleDraftInvalid: the first rule broken.
+            MissingOriginalSourceReference: a source object is to be corrected and its source is not named.
         """
         if not self.targets:
-            raise LifecycleDraftInvalid("missing_correction_target")
-        if not self.rationale.strip():
-            raise LifecycleDraftInvalid("empty_rationale")
+            raise LifecycleDraftInvalid("missing_correction_target", "targets is empty")
+        _check_rationale(self.rationale)
         if not self.correction_origin.has_reference:
-            raise LifecycleDraftInvalid("empty_correction_origin")
-        for replacement in self.replacement_derived_memories:
-            replacement.check()
+            raise LifecycleDraftInvalid("empty_correction_origin", f"correction_origin {_NAMES_NOTHING}")
+        for index, replacement in enumerate(self.replacement_derived_memories):
+            replacement.check(f"replacement_derived_memories[{index}]")
+        for target in self.targets:
+            if isinstance(target, SourceObjectTarget):
+                target.check()
 
 
 FORGETTABLE = (
@@ -230,9 +266,16 @@ class ForgetMemoryDraft(Model):
             LifecycleDraftInvalid: the first rule broken.
         """
         if not self.targets:
-            raise LifecycleDraftInvalid("missing_forget_target")
-        if not self.rationale.strip():
-            raise LifecycleDraftInvalid("empty_rationale")
+            raise LifecycleDraftInvalid("missing_forget_target", "targets is empty")
+        _check_rationale(self.rationale)
         for target in self.targets:
             if target.object_type not in FORGETTABLE:
-                raise LifecycleDraftInvalid("unsupported_lifecycle_target", str(target))
+                forgettable = ", ".join(FORGETTABLE)
+                raise LifecycleDraftInvalid(
+                    "unsupported_lifecycle_target", f"{target} cannot be forgotten; only {forgettable} can"
+                )
+
+
+def _check_rationale(rationale: str) -> None:
+    if not rationale.strip():
+        raise LifecycleDraftInvalid("empty_rationale", "rationale is blank; say why")

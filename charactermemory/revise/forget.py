@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from charactermemory.domain.digest import digest
 from charactermemory.domain.lifecycle import LifecycleEvent, Stored
 from charactermemory.domain.objects import DerivedMemory
+from charactermemory.domain.repair import StatsUpdateStatus
 from charactermemory.errors import CascadeTooLarge, GraphExpansionRootNotFound
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType, new_id
 from charactermemory.ports.graph import MAX_CASCADE, GraphStore, WriteBatch
@@ -21,11 +22,9 @@ from charactermemory.revise.outcome import (
     LifecycleWarning,
     LifecycleWarningReason,
 )
+from charactermemory.revise.reading import read_all, refs_of
 from charactermemory.upkeep.derive import derive
 from charactermemory.upkeep.verify import ensure_writable
-
-READ_PAGE = 1_000
-"""Objects read at a time while a cascade is gathered (decisions R10)."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,11 @@ class _Plan:
     reissue: tuple[MemoryObjectRef, ...]
     """Targets that are suppressed already; their vectors are deleted once more."""
     warnings: tuple[LifecycleWarning, ...]
+
+    @property
+    def refs(self) -> tuple[MemoryObjectRef, ...]:
+        """Everything whose derived state this forget concerns."""
+        return tuple(sorted({*self.suppress, *self.reissue}))
 
 
 def plan_forget(stores: Stores, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome:
@@ -69,7 +73,7 @@ def forget(stores: Stores, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome
             token = writer.apply(_batch(stores, draft, plan))
             if token is not None:
                 stores.owe(token, plan.suppress)
-    report = derive(stores, (*plan.suppress, *plan.reissue))
+    report = derive(stores, plan.refs)
     markers = maintenance_markers(report)
     maintenance = next((marker for marker in markers if marker.kind == "vector_maintenance"), None)
     return _preview(draft, plan).replace(
@@ -102,17 +106,19 @@ def _batch(stores: Stores, draft: ForgetMemoryDraft, plan: _Plan) -> WriteBatch:
 
 
 def _preview(draft: ForgetMemoryDraft, plan: _Plan) -> LifecycleMutationOutcome:
+    """What the forget comes to when every store does its part."""
     trace = LifecycleTrace(requested_targets=draft.targets) if draft.include_trace else None
     return LifecycleMutationOutcome(
         graph_mutated_object_ids=plan.suppress,
-        vector_maintained_object_ids=tuple(sorted({*plan.suppress, *plan.reissue})),
+        vector_maintained_object_ids=plan.refs,
+        stats_update_status=StatsUpdateStatus(updated_object_ids=plan.refs),
         trace=trace,
         diagnostics=LifecycleDiagnostics(warnings=plan.warnings),
     )
 
 
 def _plan(graph: GraphStore, draft: ForgetMemoryDraft) -> _Plan:
-    targets = graph.read(draft.targets)
+    targets = read_all(graph, draft.targets)
     for ref in draft.targets:
         if ref not in targets:
             raise GraphExpansionRootNotFound(ref.object_type, ref.id)
@@ -127,14 +133,14 @@ def _plan(graph: GraphStore, draft: ForgetMemoryDraft) -> _Plan:
     observations = set(_ids(draft.targets, ObjectType.OBSERVATION))
     within = graph.observations_of(episodes) if episodes else ()
     if suppression.suppress_target and cascade.apply_to_observations:
-        reached |= _read(graph, _refs(ObjectType.OBSERVATION, within))
+        reached |= read_all(graph, refs_of(ObjectType.OBSERVATION, within))
     if suppression.suppress_derived_from_target and cascade.apply_to_derived_from_target:
         derived = graph.memories_from(episodes, observations | set(within))
-        reached |= _current(_read(graph, _refs(ObjectType.DERIVED_MEMORY, derived)))
+        reached |= _current(read_all(graph, refs_of(ObjectType.DERIVED_MEMORY, derived)))
     if cascade.apply_to_thread_members:
         for thread_id in _ids(draft.targets, ObjectType.MEMORY_THREAD):
-            members = _refs(ObjectType.DERIVED_MEMORY, graph.members_of(thread_id))
-            reached |= _current(_read(graph, members))
+            members = refs_of(ObjectType.DERIVED_MEMORY, graph.members_of(thread_id))
+            reached |= _current(read_all(graph, members))
     affected = {ref: item for ref, item in (reached | direct).items() if not item.suppressed}
     return _Plan(
         suppress=tuple(sorted(affected)),
@@ -160,17 +166,6 @@ def _warnings(
 
 def _current(stored: dict[MemoryObjectRef, Stored]) -> dict[MemoryObjectRef, Stored]:
     return {ref: item for ref, item in stored.items() if item.current}
-
-
-def _read(graph: GraphStore, refs: list[MemoryObjectRef]) -> dict[MemoryObjectRef, Stored]:
-    found: dict[MemoryObjectRef, Stored] = {}
-    for start in range(0, len(refs), READ_PAGE):
-        found |= graph.read(refs[start : start + READ_PAGE])
-    return found
-
-
-def _refs(object_type: ObjectType, ids: Iterable[MemoryId]) -> list[MemoryObjectRef]:
-    return [MemoryObjectRef.of(object_type, id_) for id_ in ids]
 
 
 def _ids(refs: Collection[MemoryObjectRef], object_type: ObjectType) -> list[MemoryId]:

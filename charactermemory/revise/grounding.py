@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -52,36 +53,69 @@ def seed_of(draft: CorrectMemoryDraft) -> UUID:
     return correction_seed(json.dumps(view, separators=(",", ":"), ensure_ascii=False))
 
 
+def replacement_ids(draft: CorrectMemoryDraft) -> tuple[MemoryId, ...]:
+    """Return the ids of the replacements, the draft's own or derived from it; one for the default.
+
+    Raises:
+        ReplacementIdentityConflict: two replacements have one id.
+    """
+    seed = seed_of(draft)
+    given = [item.id for item in draft.replacement_derived_memories] or [None]
+    ids = tuple(id_ or replacement_id(seed, index) for index, id_ in enumerate(given))
+    for id_ in ids:
+        if ids.count(id_) > 1:
+            raise ReplacementIdentityConflict(id_, "duplicate_in_plan")
+    return ids
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What a correction supersedes.
+
+    A retry finds its own earlier output among the current memories of a source; that is no predecessor, and
+    what it superseded itself stands in its place (memory-core §9.3 step 6).
+
+    Attributes:
+        superseded: the memories gathered, sorted by id.
+        own: the ids of the correction's replacements.
+        earlier: what is stored under them already.
+    """
+
+    superseded: Sequence[DerivedMemory]
+    own: frozenset[MemoryId]
+    earlier: Mapping[MemoryId, DerivedMemory]
+
+    def before(self, replacement: MemoryId) -> list[DerivedMemory]:
+        """Return whose threads and notions this replacement takes over; in a retry it has its own already."""
+        return [item for item in self.superseded if item.id == replacement or item.id not in self.own]
+
+    def predecessors(self, replacement: MemoryId, named: Iterable[MemoryId]) -> tuple[MemoryId, ...]:
+        """Return what this replacement supersedes: what its draft names, and all that was gathered."""
+        found = {*named, *(item.id for item in self.superseded)}
+        if found & self.own and replacement in self.earlier:
+            found |= set(self.earlier[replacement].supersedes)
+        return sorted_ids(found - self.own)
+
+
 def replacements_of(
-    draft: CorrectMemoryDraft, sources: Sources, superseded: Sequence[DerivedMemory]
+    draft: CorrectMemoryDraft, ids: Sequence[MemoryId], sources: Sources, lineage: Lineage
 ) -> tuple[ReplacementDerivedMemoryDraft, ...]:
-    """Return the grounded replacements with their ids; one default where the draft gives none.
+    """Return the grounded replacements under their ids; one default where the draft gives none.
 
     Raises:
         LifecycleDraftInvalid: a replacement is unsound once grounded, or a given belief would be replaced
             by a default one that rests on nothing.
-        ReplacementIdentityConflict: two replacements have one id.
     """
-    seed = seed_of(draft)
-    drafts = draft.replacement_derived_memories
-    if drafts:
-        grounded = [_grounded(item, draft, sources, superseded) for item in drafts]
-    else:
-        grounded = [_grounded(_default(draft, sources, superseded), draft, sources, superseded)]
-        _refuse_ungrounded_default(grounded[0], superseded)
-    for item in grounded:
-        item.check()
-    named = [
-        item if item.id is not None else item.replace(id=replacement_id(seed, index))
-        for index, item in enumerate(grounded)
-    ]
-    seen: set[MemoryId] = set()
-    for item in named:
-        assert item.id is not None
-        if item.id in seen:
-            raise ReplacementIdentityConflict(item.id, "duplicate_in_plan")
-        seen.add(item.id)
-    return tuple(named)
+    drafts = draft.replacement_derived_memories or (_default(draft, sources, lineage.superseded),)
+    grounded = tuple(
+        _grounded(item.replace(id=id_), draft, sources, lineage)
+        for id_, item in zip(ids, drafts, strict=True)
+    )
+    if not draft.replacement_derived_memories:
+        _refuse_ungrounded_default(grounded[0], lineage.superseded)
+    for index, item in enumerate(grounded):
+        item.check(f"replacement_derived_memories[{index}]")
+    return grounded
 
 
 def _default(
@@ -101,22 +135,21 @@ def _default(
 
 
 def _grounded(
-    item: ReplacementDerivedMemoryDraft,
-    draft: CorrectMemoryDraft,
-    sources: Sources,
-    superseded: Sequence[DerivedMemory],
+    item: ReplacementDerivedMemoryDraft, draft: CorrectMemoryDraft, sources: Sources, lineage: Lineage
 ) -> ReplacementDerivedMemoryDraft:
+    assert item.id is not None
     references = (item.original_source_provenance, item.correction_origin_provenance, draft.correction_origin)
     episodes = _union([item.derived_from_episode_ids, *(ref.episode_ids for ref in references)])
     observations = _union([item.derived_from_observation_ids, *(ref.observation_ids for ref in references)])
     if not item.given_by_application and not episodes and not observations:
         episodes, observations = tuple(sources.episode_ids), tuple(sources.observation_ids)
+    before = lineage.before(item.id)
     return item.replace(
         derived_from_episode_ids=episodes,
         derived_from_observation_ids=observations,
-        thread_ids=item.thread_ids or _union(memory.thread_ids for memory in superseded),
-        entity_ids=item.entity_ids or _union(memory.entity_ids for memory in superseded),
-        supersedes=_union([item.supersedes, [memory.id for memory in superseded]]),
+        thread_ids=item.thread_ids or _union(memory.thread_ids for memory in before),
+        entity_ids=item.entity_ids or _union(memory.entity_ids for memory in before),
+        supersedes=lineage.predecessors(item.id, item.supersedes),
     )
 
 

@@ -8,7 +8,7 @@ from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import WriteBatch
 from charactermemory.ports.stores import Stores
 from charactermemory.remember.drafts import MemoryLinkDraft
-from charactermemory.remember.outcome import LinkOutcome, statistics_markers
+from charactermemory.remember.outcome import LinkOutcome, maintenance_markers
 from charactermemory.upkeep.derive import derive
 from charactermemory.upkeep.verify import ensure_writable
 
@@ -23,8 +23,8 @@ def link(stores: Stores, draft: MemoryLinkDraft) -> LinkOutcome:
         DeterministicIdCollision: the id is stored with another content.
         StoreError: see `GraphWriter.apply`.
     """
-    ensure_writable(stores)
     made = draft.to_object(stores.clock())
+    ensure_writable(stores)
     with stores.graph.writing() as writer:
         made = _adopt_creation_time(stores, draft, made)
         batch = WriteBatch(
@@ -43,7 +43,7 @@ def link(stores: Stores, draft: MemoryLinkDraft) -> LinkOutcome:
     return LinkOutcome(
         link=made,
         stats_update_status=report.statistics,
-        repair_needed=statistics_markers(report.statistics),
+        repair_needed=maintenance_markers(report),
     )
 
 
