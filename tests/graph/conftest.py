@@ -35,5 +35,10 @@ def on_rocksdb(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+    return _place("service", tmp_path, request)
+
+
+@pytest.fixture
 def embedded(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     return _place("embedded", tmp_path, request)
