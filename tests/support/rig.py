@@ -93,7 +93,8 @@ class Rig:
         real = getattr(module, name)
 
         def recorded(*args: Any) -> RecordingConnection:
-            self.connection = RecordingConnection(real(*args))
+            in_flight = self.settings.graph_store_mode == "service"
+            self.connection = RecordingConnection(real(*args), in_flight=in_flight)
             return self.connection
 
         with pytest.MonkeyPatch.context() as patch:
