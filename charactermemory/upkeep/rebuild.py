@@ -13,7 +13,7 @@ from charactermemory.ports.statistics import Projection
 from charactermemory.ports.stores import Stores
 from charactermemory.upkeep.derive import read_ends
 from charactermemory.upkeep.indexing import index
-from charactermemory.upkeep.projection import project
+from charactermemory.upkeep.projection import MissingEnds, project
 
 PAGE = 256
 """Objects embedded and written at a time."""
@@ -43,10 +43,14 @@ def pages(graph: GraphStore, size: int) -> Iterator[list[MemoryObjectRef]]:
 
 
 def projections(graph: GraphStore, refs_by_page: Iterable[list[MemoryObjectRef]]) -> Iterator[Projection]:
-    """Yield the projection of each page of references."""
+    """Yield the projection of each page of references, without what rests on objects that the graph lacks."""
     for refs in refs_by_page:
         stored = graph.read(refs)
-        yield project(stored.values(), read_ends(graph, stored))
+        try:
+            projection = project(stored.values(), read_ends(graph, stored))
+        except MissingEnds as missing:
+            projection = missing.projection
+        yield projection
 
 
 def rebuild_statistics(stores: Stores) -> int:

@@ -230,7 +230,7 @@ def test_a_killed_rebuild_changes_nothing_and_the_next_one_removes_its_rows(tmp_
         store.apply(about(notion(7), state(memory(1))), 1)
         store.mark_unhealthy("drift")
         def projections():
-            for n in range(2, 2_000):
+            for n in range(2, 3_000):
                 yield about(notion(7), state(memory(n)))
             os.kill(os.getpid(), signal.SIGKILL)
         store.rebuild(projections(), 1)
