@@ -48,13 +48,12 @@ class RelationType(StrEnum):
     FULFILLS_COMMITMENT = "fulfills_commitment"
     ASSOCIATED_WITH = "associated_with"
 
-    @property
-    def rank(self) -> int:
-        """Stable rank used in every ordering."""
-        return _relation_ranks[self]
+    rank: int
+    """Stable rank used in every ordering."""
 
 
-_relation_ranks = {member: rank for rank, member in enumerate(RelationType)}
+for _rank, _member in enumerate(RelationType):
+    _member.rank = _rank
 
 
 class RetentionState(StrEnum):
