@@ -135,7 +135,7 @@ def _configured_embedder(settings: Settings) -> EmbeddingProvider:
             key = settings.openai_api_key
             return embedding.OpenAIEmbedding(
                 key.get_secret_value() if key else "",
-                *([settings.embedding_model] if settings.embedding_model else []),
+                settings.embedding_model or "",
                 base_url=settings.openai_base_url,
                 max_retries=settings.embedding_max_retries,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 
 from charactermemory.domain.lifecycle import References
 from charactermemory.domain.model import Model
@@ -56,27 +55,17 @@ def projections(graph: GraphStore, refs_by_page: Iterable[list[MemoryObjectRef]]
 def rebuild_statistics(stores: Stores) -> int:
     """Fill the statistics from the graph and make them healthy; return the commit they now reflect.
 
-    Commits go on meanwhile; those made during the walk are added under the derive lock, just before the
-    switch.
+    Commits go on meanwhile; the store writes what they project into the old rows and the new ones.
 
     Raises:
         StoreError: a store could not be read or written; the old rows stay.
     """
     started = stores.graph.head()
-    upto = started
-    with ExitStack() as switching:
-
-        def walk() -> Iterator[Projection]:
-            nonlocal upto
-            yield from projections(stores.graph, pages(stores.graph, PAGE))
-            switching.enter_context(stores.deriving)
-            upto = stores.graph.head()
-            yield from projections(stores.graph, [_touched(stores.graph, started, upto)])
-
-        stores.statistics.rebuild(walk(), started)
-        stores.statistics.advance(upto)
-        stores.statistics_ledger.swept(upto)
-    return upto
+    stores.statistics.rebuild(projections(stores.graph, pages(stores.graph, PAGE)), started)
+    stores.statistics_ledger.swept(started)
+    if not stores.shared:
+        stores.statistics.advance(stores.statistics_ledger.applied())
+    return stores.statistics.cursor().applied
 
 
 def rebuild_vectors(stores: Stores, progress: Progress = lambda done: None) -> RebuildReport:
