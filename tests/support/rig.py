@@ -87,6 +87,7 @@ class Rig:
             statistics=self.statistics,  # type: ignore[arg-type]
         )
         self.memory = CharacterMemory(Opened(watched, opened.close), self.settings, COLLECTION)
+        self.forget_calls()
 
     def _compose(self) -> Opened:
         module, name = _CONNECTIONS[self.settings.graph_store_mode]
@@ -114,6 +115,11 @@ class Rig:
         """Close, then open again what is on disk."""
         self.close()
         self._open()
+
+    def forget_calls(self) -> None:
+        """Let every spy's and the connection's list of calls begin anew; opening leaves none."""
+        for spy in (self.graph, self.vectors, self.statistics, self.embedder, self.connection):
+            spy.calls.clear()
 
     # What the stores hold, read past the spies.
 
