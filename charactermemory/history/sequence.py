@@ -78,26 +78,29 @@ class ThreadMessages(MutableSequence[Message]):
     def load(self) -> list[Message]:
         """Return every message, reading them at most once."""
         if self._rows is None:
-            self._rows = self._read(self._selection)
+            self._rows = self._read_selection(self._selection)
         return self._rows
 
     def with_roles(self, roles: tuple[str, ...]) -> list[Message]:
         """Return the messages of these roles; one indexed query for instruction roles."""
         if self._rows is not None:
             return [message for message in self._rows if message.role in roles]
-        return self._read(replace(self._selection, roles=roles))
+        return self._read_selection(replace(self._selection, roles=roles))
 
     def since(self, instant: datetime) -> list[Message]:
         """Return the messages created at or after `instant`; one indexed query."""
         if self._rows is not None:
             return [message for message in self._rows if message.created_at >= instant]
-        return self._read(replace(self._selection, since=instant))
+        return self._read_selection(replace(self._selection, since=instant))
 
     def after(self, seq: int) -> list[Message]:
         """Return the messages stored after sequence number `seq`."""
         if self._rows is not None:
             return [message for message in self._rows if message.seq is not None and message.seq > seq]
-        return self._read(replace(self._selection, after=seq))
+        return self._read_selection(replace(self._selection, after=seq))
+
+    def _read_selection(self, selection: Selection) -> list[Message]:
+        return self._read(selection)
 
     def __len__(self) -> int:
         if self._rows is not None:
@@ -115,7 +118,7 @@ class ThreadMessages(MutableSequence[Message]):
             return
         offset = 0
         while True:
-            rows = self._read(replace(self._selection, newest=True, limit=CHUNK, offset=offset))
+            rows = self._read_selection(replace(self._selection, newest=True, limit=CHUNK, offset=offset))
             yield from reversed(rows)
             if len(rows) < CHUNK:
                 return
@@ -131,7 +134,7 @@ class ThreadMessages(MutableSequence[Message]):
         if isinstance(index, slice):
             return self._slice(index)
         newest, offset = (True, -1 - index) if index < 0 else (False, index)
-        rows = self._read(replace(self._selection, newest=newest, offset=offset, limit=1))
+        rows = self._read_selection(replace(self._selection, newest=newest, offset=offset, limit=1))
         if not rows:
             raise IndexError("message index out of range")
         return rows[0]
@@ -149,7 +152,7 @@ class ThreadMessages(MutableSequence[Message]):
     def _span(self, newest: bool, offset: int, limit: int | None) -> list[Message]:
         if limit is not None and limit <= 0:
             return []
-        return self._read(replace(self._selection, newest=newest, offset=offset, limit=limit))
+        return self._read_selection(replace(self._selection, newest=newest, offset=offset, limit=limit))
 
     @overload
     def __setitem__(self, index: int, value: Message) -> None: ...
