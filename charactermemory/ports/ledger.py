@@ -53,6 +53,12 @@ class Ledger:
             for token in [token for token in self._owed if token <= upto]:
                 del self._owed[token]
 
+    def restart(self) -> None:
+        """Record that the store holds less than it did: every commit so far is owed until swept."""
+        with self._lock:
+            self._swept, self._inherited = 0, self._last
+            self._owed.clear()
+
     def applied(self) -> int:
         """Return the commit up to which nothing is owed."""
         with self._lock:

@@ -24,7 +24,7 @@ Progress = Callable[[int], None]
 
 
 class RebuildReport(Model):
-    """What a rebuild wrote; `failed` objects are missing from the new index and owed to a sweep."""
+    """What a rebuild wrote; `failed` objects are missing from the new index until a sweep, which walks anew."""
 
     objects: int = 0
     failed: References = ()
@@ -82,9 +82,11 @@ def rebuild_vectors(stores: Stores, progress: Progress = lambda done: None) -> R
 
     def fill(refs: list[MemoryObjectRef]) -> None:
         nonlocal done
-        report = index(stores, rebuild, refs)
+        left = {ref for failure in index(stores, rebuild, refs).failures for ref in failure.objects}
+        if len(left) > 1:  # one poison text must not hold up the rest of its page (decisions "To R5")
+            left = {ref for ref in sorted(left) if index(stores, rebuild, [ref]).failures}
         failed.difference_update(refs)
-        failed.update(ref for failure in report.failures for ref in failure.objects)
+        failed.update(left)
         done += len(refs)
         progress(len(refs))
 
@@ -104,8 +106,10 @@ def rebuild_vectors(stores: Stores, progress: Progress = lambda done: None) -> R
             late = _touched(stores.graph, reflected, upto)
             if late:
                 fill(late)
-            rebuild.switch(reflected if failed else upto)
-            if not failed:
+            rebuild.switch(0 if failed else upto)
+            if failed:
+                stores.vector_ledger.restart()
+            else:
                 stores.vector_ledger.swept(upto)
     except BaseException:
         rebuild.discard()

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError
+from django.core.management.color import no_style
+
+from charactermemory import (
+    CharacterMemory,
+    DerivedMemoryDraft,
+    DerivedType,
+    EpisodeDraft,
+    ForgetMemoryDraft,
+    ObservationDraft,
+    RememberInput,
+    RetrievalContext,
+)
+from memory_app.presentation import recollect
+from memory_app.terminal import Layout, plain
+from tests.commands.conftest import Manage
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def harmonium(mapping: dict[str, str]) -> dict[str, str]:
+    """A memory of five utterances about a harmonium, one belief superseded and one forgotten."""
+    with CharacterMemory.open(mapping, "shed") as memory:
+        said = [f"The harmonium in the shed lacks reed number {n}." for n in range(5)]
+        old = DerivedMemoryDraft.new(DerivedType.CLAIM, "The harmonium lacks nine reeds.")
+        gone = DerivedMemoryDraft.new(DerivedType.CLAIM, "The harmonium was stolen, whispers a neighbour.")
+        outcome = memory.remember(
+            RememberInput(
+                episode=EpisodeDraft.new("An evening with the harmonium."),
+                observations=tuple(map(ObservationDraft.new, said)),
+                derived_memory_drafts=(old, gone),
+            )
+        )
+        beliefs = [ref for ref in outcome.persisted_object_ids if ref.object_type == "derived_memory"]
+        new = DerivedMemoryDraft(
+            derived_type=DerivedType.CLAIM, text="The harmonium lacks one reed.", supersedes=(beliefs[0].id,)
+        )
+        memory.remember(RememberInput.new("Eight reeds of the harmonium came.").with_derived_memory(new))
+        memory.forget(ForgetMemoryDraft.suppress(beliefs[1], "it was gossip"))
+    return mapping
+
+
+def test_it_shows_what_came_back_why_and_what_was_left_out_and_why(
+    harmonium: dict[str, str], manage: Manage
+) -> None:
+    out, err = manage("recall", "What does the harmonium lack?", collection="shed")
+    lines = [line.strip() for line in out.splitlines()]
+    assert "What does the harmonium lack?" in lines[0] and lines[0].endswith("shed")
+    assert any(line.startswith("claim") and "lacks one reed" in line for line in lines)
+    assert any("because of the topic" in line for line in lines)
+    left_out = lines[lines.index("Left out") :]
+    assert any(line.startswith("superseded") and "lacks nine reeds" in line for line in left_out)
+    assert "now: The harmonium lacks one reed." in left_out
+    assert any(line.startswith("suppressed") and "1 belief" in line for line in left_out)
+    assert "stolen" not in out and err == ""
+
+
+def test_limit_bounds_every_section(harmonium: dict[str, str], manage: Manage) -> None:
+    shown = {n: manage("recall", "harmonium", collection="shed", limit=n)[0] for n in (1, 4)}
+    said = {n: sum(line.startswith("  observation") for line in out.splitlines()) for n, out in shown.items()}
+    assert said == {1: 1, 4: 4}
+    assert "no room left" in shown[1]
+
+
+def test_json_is_the_whole_outcome(harmonium: dict[str, str], manage: Manage) -> None:
+    plainly = json.loads(manage("recall", "harmonium", collection="shed", json=True, limit=2)[0])
+    assert len(plainly["pack"]["salient_observations"]) == 2
+    assert plainly["rationale"]["lifecycle_omission_count"] >= 2 and "trace" not in plainly
+    traced = json.loads(manage("recall", "harmonium", collection="shed", json=True, trace=True, limit=2)[0])
+    assert traced.pop("trace")["vector_candidates"]
+    assert traced == plainly
+
+
+def test_trace_tells_the_steps(harmonium: dict[str, str], manage: Manage) -> None:
+    out, _ = manage("recall", "harmonium", collection="shed", trace=True)
+    steps = out[out.index("Steps\n") :]
+    assert "searched" in steps and "hits, the best" in steps and "expanded" in steps
+
+
+def test_an_unknown_collection_is_refused_with_those_there_are_and_nothing_is_made(
+    harmonium: dict[str, str], manage: Manage
+) -> None:
+    with pytest.raises(CommandError, match="no collection is called 'shedd'; known: shed"):
+        manage("recall", "harmonium", collection="shedd")
+    assert os.listdir(harmonium["OXIGRAPH_PATH"]) == ["shed"]
+    assert os.listdir(harmonium["VECTOR_STORE_PATH"]) == ["shed"]
+
+
+def test_where_there_is_no_collection_it_says_so(mapping: dict[str, str], manage: Manage) -> None:
+    with pytest.raises(CommandError, match="no collection is called 'shed'; there is none yet"):
+        manage("recall", "harmonium", collection="shed")
+    assert not Path(mapping["OXIGRAPH_PATH"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("question", "limit", "message"),
+    [
+        ("a\x00b", 3, "/topic.*NUL at character 1"),
+        ("x" * 60_000, 3, "/topic.*50000"),
+        ("harmonium", 0, "--limit is a number from 1"),
+        ("harmonium", 900, "500"),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_line(
+    harmonium: dict[str, str], manage: Manage, question: str, limit: int, message: str
+) -> None:
+    with pytest.raises(CommandError, match=message):
+        manage("recall", question, collection="shed", limit=limit)
+
+
+def test_another_model_is_refused_with_both_and_the_way_out(
+    harmonium: dict[str, str], manage: Manage
+) -> None:
+    harmonium["EMBEDDING_PROVIDER"] = "wordllama"
+    with pytest.raises(CommandError, match="wordllama.*hashing.*memory_rebuild_vectors --collection shed"):
+        manage("recall", "harmonium", collection="shed")
+
+
+def test_no_traceback_reaches_the_user_and_a_closed_pipe_is_no_failure(harmonium: dict[str, str]) -> None:
+    environment = os.environ | harmonium
+    command = [sys.executable, "manage.py", "recall", "harmonium", "--collection"]
+    refused = subprocess.run([*command, "x"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "CommandError: no collection is called 'x'; known: shed\n"
+    with subprocess.Popen(
+        [*command, "shed"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as asked:
+        assert asked.stdout and asked.stderr
+        asked.stdout.close()
+        assert asked.stderr.read() == b""
+
+
+def test_stored_text_cannot_steer_the_terminal(mapping: dict[str, str], manage: Manage) -> None:
+    evil = "harmonium \x1b[2J\x1b]0;owned\x07 \u202egnorw\x9b31m"
+    with CharacterMemory.open(mapping, "shed") as memory:
+        memory.remember(evil)
+    out, _ = manage("recall", "harmonium", collection="shed")
+    assert "owned" in out
+    assert not any(sign in out for sign in "\x1b\x07\u202e\x9b")
+    assert plain("a\tb\nc") == "a b c" and plain("👩\u200d🌾") == "👩\u200d🌾"
+
+
+def test_words_for_time_and_what_was_missing(mapping: dict[str, str]) -> None:
+    with CharacterMemory.open(mapping, "shed") as memory:
+        memory.remember("The harmonium.")
+        found = recollect(memory, memory.retrieve(RetrievalContext.new("harmonium")))
+    entry, *_ = found.entries
+    for days, words in (
+        (0, ""),
+        (1, ", 1 day before"),
+        (29, ", 29 days before"),
+        (61, ", 2 months before"),
+        (800, ", 2 years before"),
+    ):
+        layout = Layout(no_style(), entry.when + timedelta(days=days), 80)
+        assert f"{words} · because of the topic" in "\n".join(layout.answer(found))
