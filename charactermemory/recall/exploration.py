@@ -48,12 +48,14 @@ class Exploration:
         capped: the nodes that have more than was read.
         suggested: edges among `around` that only the statistics know of.
         hints: how objects stand by the statistics.
+        guessed: a cap chose among neighbours of which nothing was known, so that more were kept than it allows.
     """
 
     around: dict[MemoryObjectRef, tuple[Near, ...]] = field(default_factory=dict)
     capped: set[MemoryObjectRef] = field(default_factory=set)
     suggested: set[Edge] = field(default_factory=set)
     hints: dict[MemoryObjectRef, Standing] = field(default_factory=dict)
+    guessed: bool = False
 
     def hint(self, ref: MemoryObjectRef) -> Standing:
         """Return how an object stands as far as is known."""
@@ -86,7 +88,9 @@ class Explorer:
         for _ in range(self._limits.max_depth):
             self._read({node for walk in walks for node in walk.frontier})
             contested = set().union(*(walk.contested(found.around) for walk in walks))
-            spare = 0 if self.weigh(contested) else self._limits.max_fanout_per_node
+            spare = 0
+            if not self.weigh(contested):
+                found.guessed, spare = True, self._limits.max_fanout_per_node
             for walk in walks:
                 walk.advance(found.around, found.capped, found.hint, spare)
         return found
@@ -94,7 +98,7 @@ class Explorer:
     def weigh(self, refs: Iterable[MemoryObjectRef]) -> bool:
         """Read how objects stand by the statistics; return whether that is known of all of them."""
         hints = self.found.hints
-        wanted = sorted(ref for ref in refs if ref.object_type in STATED_TYPES and ref not in hints)
+        wanted = [ref for ref in refs if ref.object_type in STATED_TYPES and ref not in hints]
         if not wanted:
             return True
         try:
@@ -107,7 +111,7 @@ class Explorer:
         return len(states) == len(wanted)
 
     def _read(self, nodes: Collection[MemoryObjectRef]) -> None:
-        fresh = sorted(node for node in nodes if node not in self.found.around)
+        fresh = sorted((node for node in nodes if node not in self.found.around), key=lambda node: node.order)
         if not fresh:
             return
         relations = sorted(self._limits.relations, key=lambda relation: relation.rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,8 +114,16 @@ class Packed:
     short: bool
 
 
-def build_pack(ranked: Sequence[Ranked], verdict: Verdict, limits: SectionLimits) -> Packed:
-    """Walk the ranked list once; no section borrows room from another."""
+def build_pack(
+    ranked: Sequence[Ranked],
+    verdict: Verdict,
+    limits: SectionLimits,
+    explain: Callable[[Ranked], tuple[tuple[str, ...], Path]],
+) -> Packed:
+    """Walk the ranked list once; no section borrows room from another.
+
+    `explain` tells the roads that reached an object, and its shortest path.
+    """
     entries: dict[Section, list[Any]] = {section: [] for section in Section}
     overfull = dict.fromkeys(Section, 0)
     admissions: list[Admission] = []
@@ -136,14 +144,15 @@ def build_pack(ranked: Sequence[Ranked], verdict: Verdict, limits: SectionLimits
         entries[place].append(_entry(content))
         rank = len(entries[place])
         placed.append(Placed(item, place, rank))
+        roads, path = explain(item)
         admissions.append(
             Admission(
                 object=item.ref,
                 section=place,
                 rank=rank,
                 scores=item.scores(),
-                admitted_by=item.roads(),
-                path=item.path(),
+                admitted_by=roads,
+                path=path,
             )
         )
     return Packed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -81,7 +81,7 @@ class Ranked:
         final, vector, graph, salience: the score and its parts.
         inherited_from: the root score that `vector` was inherited from; None for a direct match.
         own: the object as a root; None if it is none.
-        arrivals: the walks that reached it, nearest first, with the roots they start from.
+        arrivals: for each walk that reached it, the distance from its root and the walk's place in the list.
     """
 
     ref: MemoryObjectRef
@@ -91,12 +91,7 @@ class Ranked:
     salience: float
     inherited_from: float | None
     own: Root | None
-    arrivals: tuple[tuple[Root, Walk], ...]
-
-    @property
-    def order(self) -> tuple[float, int, int]:
-        """Final score descending, type rank, id."""
-        return (-self.final, self.ref.object_type.rank, self.ref.id.int)
+    arrivals: tuple[tuple[int, int], ...]
 
     def scores(self) -> Scores:
         """Return the published scores."""
@@ -112,20 +107,27 @@ class Ranked:
             lexical=self.own.lexical if self.own else None,
         )
 
-    def roads(self) -> tuple[str, ...]:
-        """Return the roads of every root that reached it."""
-        return tuple(dict.fromkeys(road for root, _ in self.arrivals for road in root.roads))
 
-    def path(self) -> Path:
-        """Return the shortest way to it."""
-        _, walk = self.arrivals[0]
-        steps: list[Step] = []
-        ref = self.ref
-        while ref in walk.arrived:
-            edge = walk.arrived[ref]
-            steps.append(Step(source=edge.source, relation=edge.relation, target=edge.target))
-            ref = edge.other(ref)
-        return Path(root=walk.root, steps=tuple(reversed(steps)))
+def explainer(
+    roots: Sequence[Root], walks: Sequence[Walk]
+) -> Callable[[Ranked], tuple[tuple[str, ...], Path]]:
+    """Return what tells of a ranked object the roads of every root that reached it, and the shortest path."""
+
+    def explain(item: Ranked) -> tuple[tuple[str, ...], Path]:
+        nearest_first = [index for _, index in sorted(item.arrivals)]
+        roads = dict.fromkeys(road for index in nearest_first for road in roots[index].roads)
+        return tuple(roads), _path(walks[nearest_first[0]], item.ref)
+
+    return explain
+
+
+def _path(walk: Walk, ref: MemoryObjectRef) -> Path:
+    steps: list[Step] = []
+    while ref in walk.arrived:
+        edge = walk.arrived[ref]
+        steps.append(Step(source=edge.source, relation=edge.relation, target=edge.target))
+        ref = edge.other(ref)
+    return Path(root=walk.root, steps=tuple(reversed(steps)))
 
 
 def rank(roots: Sequence[Root], walks: Sequence[Walk], standing_of: StandingOf) -> list[Ranked]:
@@ -141,29 +143,21 @@ def rank(roots: Sequence[Root], walks: Sequence[Walk], standing_of: StandingOf) 
             reached.setdefault(ref, []).append((distance, index))
     ranked = []
     for ref, arrivals in reached.items():
-        arrivals.sort()
-        own = direct.get(ref)
-        inherited = max((roots[index].score for hops, index in arrivals if hops > 0), default=None)
+        own, inherited = direct.get(ref), None
         vector = own.score if own else 0.0
-        if inherited is not None and (own is None or INHERITANCE * inherited > vector):
-            vector = INHERITANCE * inherited
-        else:
-            inherited = None
-        graph, salience = 1 / (arrivals[0][0] + 1), standing_of(ref).salience
-        ranked.append(
-            Ranked(
-                ref=ref,
-                final=final_score(vector, graph, salience),
-                vector=vector,
-                graph=graph,
-                salience=salience,
-                inherited_from=inherited,
-                own=own,
-                arrivals=tuple((roots[index], walks[index]) for _, index in arrivals),
-            )
-        )
-    ranked.sort(key=lambda item: item.order)
+        strongest = max((roots[index].score for hops, index in arrivals if hops), default=None)
+        if strongest is not None and (own is None or INHERITANCE * strongest > vector):
+            vector, inherited = INHERITANCE * strongest, strongest
+        graph, salience = 1 / (min(arrivals)[0] + 1), standing_of(ref).salience
+        final = final_score(vector, graph, salience)
+        ranked.append(Ranked(ref, final, vector, graph, salience, inherited, own, tuple(arrivals)))
+    ranked.sort(key=_order)
     return ranked
+
+
+def _order(item: Ranked) -> tuple[float, int, int]:
+    """Final score descending, type rank, id."""
+    return (-item.final, item.ref.object_type.rank, item.ref.id.int)
 
 
 def final_score(vector: float, graph: float, salience: float) -> float:

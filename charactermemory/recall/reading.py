@@ -44,7 +44,8 @@ def worth_reading(
         return considered
     explorer.weigh(considered)
     hints = explorer.found.hints
-    wanted = {walk.root for walk in walks}
+    given = {walk.root for walk in walks}
+    wanted = set(given)
     for walk in walks:
         wanted |= {ref for ref, distance in walk.visited.items() if distance < walk.depth}
     room = {
@@ -58,13 +59,6 @@ def worth_reading(
             if room[kind] < 0:
                 continue
         wanted.add(item.ref)
-    wanted |= set(sorted(considered - wanted - _admitted(walks))[:MAX_DENIED])
-    return {ref for ref in wanted if ref.object_type is not ObjectType.ENTITY or _is_root(ref, walks)}
-
-
-def _admitted(walks: Iterable[Walk]) -> set[MemoryObjectRef]:
-    return {ref for walk in walks for ref in walk.visited}
-
-
-def _is_root(ref: MemoryObjectRef, walks: Iterable[Walk]) -> bool:
-    return any(walk.root == ref for walk in walks)
+    denied = considered.difference(*(walk.visited for walk in walks), wanted)
+    wanted |= set(sorted(denied)[:MAX_DENIED])
+    return {ref for ref in wanted if ref.object_type is not ObjectType.ENTITY or ref in given}

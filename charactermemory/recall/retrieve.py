@@ -16,7 +16,7 @@ from charactermemory.recall.knobs import RecallKnobs
 from charactermemory.recall.omissions import lifecycle_decisions, section_omissions, stale_omissions
 from charactermemory.recall.outcome import RetrievalOutcome
 from charactermemory.recall.pack import build_pack
-from charactermemory.recall.ranking import rank
+from charactermemory.recall.ranking import explainer, rank
 from charactermemory.recall.reading import everything, worth_reading
 from charactermemory.recall.report import rationale, telemetry
 from charactermemory.recall.roads import DEFAULT_ROADS, Road
@@ -62,7 +62,12 @@ def retrieve(
     for final_read in (worth, considered):
         verdict, final = judge(stores.graph, walks, found, policy, considered, final_read)
         ranked = rank(roots.selected, final, verdict.standing)
-        packed = build_pack(ranked, verdict, context.section_limits)
+        packed = build_pack(
+            ranked,
+            verdict,
+            context.section_limits,
+            explainer(roots.selected, final),
+        )
         if not packed.short:
             break
     return RetrievalOutcome(

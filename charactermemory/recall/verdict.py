@@ -10,7 +10,7 @@ from charactermemory.domain.lifecycle import LifecyclePolicy, Stored
 from charactermemory.domain.objects import DerivedMemory, Episode, MemoryObject, Observation
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, GraphStore
-from charactermemory.recall.expansion import Walk
+from charactermemory.recall.expansion import Surroundings, Walk
 from charactermemory.recall.exploration import Exploration
 from charactermemory.recall.standing import MISSING, Standing, judged
 
@@ -42,20 +42,25 @@ class Verdict:
 
     def _judge(self, ref: MemoryObjectRef) -> Standing:
         if ref not in self.read:
-            return replace(self.found.hint(ref), considered=ref in self.considered)
+            hint = self.found.hint(ref)
+            return hint if ref in self.considered else replace(hint, considered=False)
         found = self.stored.get(ref)
         if found is None:
             return MISSING
-        hint = self.found.hints.get(ref)
-        if hint is not None:
+        known = self.found.hints.get(ref)
+        if known is not None:
             # The statistics know the time of an observation's episode, which may not have been read.
-            return replace(judged(found, self.policy), when=hint.when)
+            return replace(judged(found, self.policy), when=known.when)
         instant = None
         if isinstance(found.object, Observation):
             episode = self.stored.get(MemoryObjectRef.of(ObjectType.EPISODE, found.object.episode_id))
             if episode is not None and isinstance(episode.object, Episode):
                 instant = episode.object.scene.instant
         return judged(found, self.policy, instant)
+
+    def surprises(self) -> bool:
+        """Whether the graph denies what was assumed, or the other way round."""
+        return any(self.standing(ref).denied != self.found.hint(ref).denied for ref in self.read)
 
     def content(self, ref: MemoryObjectRef) -> MemoryObject | None:
         """Return the object itself; None if it was not read."""
@@ -80,24 +85,31 @@ def judge(
 
     The same rule runs over the same neighbourhoods, so a memory that was reached only through one that is
     now denied is not admitted either. Edges that only statistics told of count if the content confirms them.
+    Where nothing that was assumed is denied, the walks stand as they are.
     """
-    stored = graph.read(sorted(worth)) if worth else {}
+    stored = graph.read(sorted(worth, key=_order)) if worth else {}
     verdict = Verdict(policy, considered, worth, stored, found)
     unconfirmed = {
         edge for edge in found.suggested if (item := verdict.content(edge.source)) and not _states(item, edge)
     }
-    around = {
-        node: tuple(near for near in neighbours if near.edge not in unconfirmed)
-        if unconfirmed
-        else neighbours
-        for node, neighbours in found.around.items()
-    }
+    if not (unconfirmed or found.guessed or verdict.surprises()):
+        return verdict, list(walks)
+    around: Surroundings = found.around
+    if unconfirmed:
+        around = {
+            node: [near for near in neighbours if near.edge not in unconfirmed]
+            for node, neighbours in found.around.items()
+        }
     final = [Walk(walk.root, walk.limits, walk.overrides) for walk in walks]
     for walk in final:
         walk.begin(verdict.standing(walk.root))
         while walk.frontier:
             walk.advance(around, found.capped, verdict.standing)
     return verdict, final
+
+
+def _order(ref: MemoryObjectRef) -> tuple[int, int]:
+    return ref.order
 
 
 def _states(item: MemoryObject, edge: Edge) -> bool:
