@@ -162,10 +162,11 @@ class Reads:
             for relation in dict.fromkeys(relations)
             for outgoing in (True, False)
         ]
+        iris = {ref: ref_iri(ref) for ref in nodes}
         patterns = [
-            Pattern(ref_iri(ref), cm.RELATIONS[relation], None, cap + 1)
+            Pattern(iris[ref], cm.RELATIONS[relation], None, cap + 1)
             if outgoing
-            else Pattern(None, cm.RELATIONS[relation], ref_iri(ref), cap + 1)
+            else Pattern(None, cm.RELATIONS[relation], iris[ref], cap + 1)
             for ref, relation, outgoing in asked
         ]
         edges: dict[MemoryObjectRef, list[Edge]] = {ref: [] for ref in nodes}
