@@ -50,7 +50,7 @@ def correct(stores: Stores, draft: CorrectMemoryDraft) -> LifecycleMutationOutco
             token = writer.apply(_batch(draft, planned))
             if token is not None:
                 stores.owe(token, planned.refs)
-    report = derive(stores, planned.refs)
+    report = derive(stores, planned.refs, replay=not planned.new)
     markers = maintenance_markers(report)
     maintenance = next((marker for marker in markers if marker.kind == "vector_maintenance"), None)
     return _preview(draft, planned).replace(

@@ -73,7 +73,7 @@ def forget(stores: Stores, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome
             token = writer.apply(_batch(stores, draft, plan))
             if token is not None:
                 stores.owe(token, plan.suppress)
-    report = derive(stores, plan.refs)
+    report = derive(stores, plan.refs, replay=not plan.suppress)
     markers = maintenance_markers(report)
     maintenance = next((marker for marker in markers if marker.kind == "vector_maintenance"), None)
     return _preview(draft, plan).replace(

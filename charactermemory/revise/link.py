@@ -39,7 +39,7 @@ def link(stores: Stores, draft: MemoryLinkDraft) -> LinkOutcome:
         token = writer.apply(batch)
         if token is not None:
             stores.owe(token, refs)
-    report = derive(stores, refs)
+    report = derive(stores, refs, replay=token is None)
     return LinkOutcome(
         link=made,
         stats_update_status=report.statistics,
