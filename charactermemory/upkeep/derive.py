@@ -71,6 +71,8 @@ def derive(
         replay: whether a write is repeated to be sure of it; the index's place in the log then moves at once.
     """
     ordered = sorted(set(refs))
+    if not ordered:
+        return DeriveReport()
     report = _derive_once(stores, ordered, known, vectors, statistics)
     readable = all(failure.cause.cause != "graph_query" for failure in report.failures)
     if report.failures and readable and isolate and len(ordered) > 1:
