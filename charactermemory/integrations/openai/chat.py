@@ -59,8 +59,9 @@ def from_wire(given: Any) -> Message:
     """Return a stored message for one of the wire, or of the SDK. Raises `ValidationError`."""
     if not isinstance(given, Mapping) and not hasattr(given, "role"):
         raise ValidationError(field="messages", problem=f"expected a message, got {type(given).__name__}")
-    wire = plain(given)
-    metadata = wire.pop("metadata", None) or {}
+    metadata = get(given, "metadata") or {}  # checked when stored, so taken as it is
+    wire = plain(without_metadata(given))
+    wire.pop("metadata", None)
     role, content = wire.pop("role", None), wire.pop("content", None)
     message = Message(content, str(role), metadata=metadata)
     for name in FIELDS:

@@ -19,7 +19,6 @@ Client = TypeVar("Client")
 
 _RESOURCES: tuple[tuple[tuple[str, ...], Any, Any], ...] = (
     (("chat", "completions"), Chat(), ChatRecorder),
-    (("beta", "chat", "completions"), Chat(), ChatRecorder),
     (("responses",), Responses(), ResponseRecorder),
 )
 _CACHED = ("with_raw_response", "with_streaming_response")

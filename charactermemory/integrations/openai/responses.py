@@ -34,8 +34,7 @@ class Responses:
         if isinstance(raw, str):
             return [Given(Message(raw, "user"), [{"role": "user", "content": raw}])]
         return [
-            Given(_message([plain(item) for item in group]), [without_metadata(item) for item in group])
-            for group in _groups(list(raw))
+            Given(_given(group), [without_metadata(item) for item in group]) for group in _groups(list(raw))
         ]
 
     def with_request(self, kwargs: dict[str, Any], request: list[Given]) -> dict[str, Any]:
@@ -121,22 +120,27 @@ def _starts_anew(item: Any, group: list[Any]) -> bool:
     return get(item, "role") == "assistant" and any(get(other, "role") == "assistant" for other in group)
 
 
+def _given(group: list[Any]) -> Message:
+    message = _message([plain(without_metadata(item)) for item in group])
+    message.metadata = get(group[0], "metadata") or {}  # checked when stored, so taken as it is
+    return message
+
+
 def _message(items: list[dict[str, Any]]) -> Message:
     first = items[0]
-    metadata = first.pop("metadata", None) or {}
     if str(first.get("type", "")).endswith("_output"):
         output = first.get("output")
         content = output if isinstance(output, str | list) else str(output)
-        message = Message(content, "tool", metadata=metadata, tool_call_id=first.get("call_id"))
+        message = Message(content, "tool", tool_call_id=first.get("call_id"))
         message.extra = {"items": items}
         return message
     if len(items) == 1 and "role" in first and first["role"] != "assistant":
-        message = Message(first.get("content"), first["role"], metadata=metadata)
+        message = Message(first.get("content"), first["role"])
     else:
         said = [item for item in items if item.get("role") == "assistant"]
         answered = {item.get("call_id") for item in items if str(item.get("type")).endswith("_output")}
         calls = [_call(item) for item in items if "call_id" in item and item["call_id"] not in answered]
-        message = Message(_said(said), "assistant", metadata=metadata, tool_calls=calls or None)
+        message = Message(_said(said), "assistant", tool_calls=calls or None)
         refusals = [part["refusal"] for item in said for part in _parts(item) if "refusal" in part]
         message.refusal = "\n".join(refusals) or None
     if items != [{"role": message.role, "content": message.content}]:
