@@ -361,7 +361,9 @@ class DeterministicIdCollision(CharacterMemoryError):
 
     def describe(self) -> str:
         """Name the object."""
-        return f"{self.object} is already stored with another content or state; nothing was written"
+        return (
+            f"{self.object} is stored, or planned twice, with another content or state; nothing was written"
+        )
 
 
 @dataclass(eq=False)

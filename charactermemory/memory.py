@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Self, TypeVar
+
+from pydantic import ValidationError
 
 from charactermemory.clock import Clock, utc_now
 from charactermemory.composition import Opened, StatisticsFactory, compose
 from charactermemory.config import Settings
 from charactermemory.domain.lifecycle import Stored
-from charactermemory.domain.model import Model
+from charactermemory.domain.model import Model, invalid_input
 from charactermemory.errors import StoreClosedError
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.embedding import EmbeddingProvider
@@ -40,6 +42,8 @@ from charactermemory.upkeep.derive import DeriveReport, derive
 from charactermemory.upkeep.rebuild import Progress, RebuildReport, rebuild_statistics, rebuild_vectors
 from charactermemory.upkeep.sweep import SweepReport, sweep
 from charactermemory.upkeep.verify import VerifyReport, verify
+
+_T = TypeVar("_T")
 
 
 class RememberOptions(Model):
@@ -161,8 +165,12 @@ class CharacterMemory:
         data: RememberInput | str,
         options: RememberOptions = RememberOptions(),  # noqa: B008 - frozen
     ) -> RememberOutcome:
-        """Prepare and commit in one call; a text alone becomes one observation in an episode of its own."""
-        given = RememberInput.new(data) if isinstance(data, str) else data
+        """Prepare and commit in one call; a text alone becomes one observation in an episode of its own.
+
+        Raises:
+            InvalidInput: the text is too long or holds what no store keeps; besides, the errors of both calls.
+        """
+        given = _given(RememberInput.new, data) if isinstance(data, str) else data
         return self.commit(self.prepare(given, options.prepare), options.commit)
 
     # --- revise ----------------------------------------------------------------------------------
@@ -191,7 +199,7 @@ class CharacterMemory:
 
     def retrieve(self, context: RetrievalContext | str) -> RetrievalOutcome:
         """Return what the character has in mind in this situation. See `recall.retrieve.retrieve`."""
-        given = RetrievalContext.new(context) if isinstance(context, str) else context
+        given = _given(RetrievalContext.new, context) if isinstance(context, str) else context
         return retrieve(self.stores, given, self._knobs)
 
     # --- for operators ---------------------------------------------------------------------------
@@ -270,6 +278,14 @@ class Browse:
         refs, cursor = self._memory.stores.graph.scan(after, limit)
         found = self._memory.stores.graph.read(refs)
         return [found[ref] for ref in refs if ref in found], cursor
+
+
+def _given(make: Callable[[str], _T], text: str) -> _T:
+    """Make the model of a bare text; its problems are ours, for no model was constructed by the caller."""
+    try:
+        return make(text)
+    except ValidationError as error:
+        raise invalid_input(error) from None
 
 
 __all__ = ["Browse", "CharacterMemory", "RememberOptions", "Upkeep"]

@@ -15,6 +15,7 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -46,6 +47,11 @@ def storable(value: str) -> str:
     return value
 
 
+def _storable_text(value: Any) -> Any:
+    """Check a text before pydantic does, whose own error for a lone surrogate names no place."""
+    return storable(value) if isinstance(value, str) else value
+
+
 def to_utc(value: datetime) -> datetime:
     """Return the same instant in UTC."""
     return value.astimezone(UTC)
@@ -56,9 +62,10 @@ def utc_text(value: datetime) -> str:
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-Text = Annotated[str, Field(max_length=TEXT_LIMIT), AfterValidator(storable)]
-Name = Annotated[str, Field(max_length=NAME_LIMIT), AfterValidator(storable)]
-Key = Annotated[str, Field(max_length=KEY_LIMIT), AfterValidator(storable)]
+_Storable = BeforeValidator(_storable_text)
+Text = Annotated[str, Field(max_length=TEXT_LIMIT), _Storable]
+Name = Annotated[str, Field(max_length=NAME_LIMIT), _Storable]
+Key = Annotated[str, Field(max_length=KEY_LIMIT), _Storable]
 Instant = Annotated[AwareDatetime, AfterValidator(to_utc), PlainSerializer(utc_text, when_used="json")]
 """An aware datetime, kept in UTC with microseconds."""
 Score = Annotated[float, Field(allow_inf_nan=False)]
@@ -106,7 +113,7 @@ def invalid_input(error: ValidationError, at: str = "") -> InvalidInput:
     problems = []
     for item in error.errors(include_url=False, include_context=False, include_input=False):
         pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in item["loc"])
-        problems.append((at + pointer, item["msg"]))
+        problems.append((at + pointer, item["msg"].removeprefix("Value error, ")))
     return InvalidInput(tuple(problems))
 
 

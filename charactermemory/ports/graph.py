@@ -99,7 +99,8 @@ class GraphWriter(Protocol):
         Raises:
             UnsupportedSchemaVersion: before anything else, an object of another schema version.
             PlanTooLarge: more than `MAX_OBJECTS` objects, or too many triples.
-            DeterministicIdCollision: an id is stored with another content, or was suppressed since.
+            DeterministicIdCollision: an id is stored, or twice in the batch, with another content, or was
+                suppressed since.
             UnknownObjectRef: something in `requires` is not stored and not in the batch.
             DuplicatePosition: an observation's position is taken in its episode.
             StoreUnavailable, CommitOutcomeUnknown, DatabaseError: the store failed; see their texts.

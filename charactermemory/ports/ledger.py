@@ -14,10 +14,15 @@ from charactermemory.ids import MemoryObjectRef
 
 
 class Ledger:
-    """Thread-safe account of the objects that commits of this process still owe one derived store."""
+    """Thread-safe account of the objects that commits of this process still owe one derived store.
+
+    Attributes:
+        compared: whether the graph was found to reach as far as the store has seen.
+    """
 
     def __init__(self, applied: int, head: int) -> None:
         """Start behind `applied`; commits in (applied, head] of earlier processes are owed until swept."""
+        self.compared = False
         self._lock = threading.Lock()
         self._owed: dict[int, set[MemoryObjectRef]] = {}
         self._swept = applied

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from charactermemory.domain.digest import digest
 from charactermemory.domain.lifecycle import derived_links
 from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject
-from charactermemory.errors import DeterministicIdCollision, InvalidInput, WritePlanValidationRejected
+from charactermemory.errors import InvalidInput, WritePlanValidationRejected
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import WriteBatch
 from charactermemory.ports.stores import Stores
@@ -77,11 +77,7 @@ def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> R
 def materialise(
     plan: RememberWritePlan,
 ) -> tuple[tuple[MemoryObject, ...], tuple[MemoryLink, ...], tuple[MemoryLink, ...]]:
-    """Return a valid plan's objects, its authored links, and the links that follow from its memories.
-
-    Raises:
-        DeterministicIdCollision: an authored link has the id of another link of the plan.
-    """
+    """Return a valid plan's objects, its authored links, and the links that follow from its memories."""
     objects: list[MemoryObject] = []
     authored: list[MemoryLink] = []
     for _, item in plan.object_candidates:
@@ -95,11 +91,6 @@ def materialise(
     derived = tuple(
         link for item in objects if isinstance(item, DerivedMemory) for link in derived_links(item)
     )
-    seen: set[MemoryObjectRef] = set()
-    for link in (*authored, *derived):
-        if link.ref in seen:
-            raise DeterministicIdCollision(link.ref)
-        seen.add(link.ref)
     return tuple(objects), tuple(authored), derived
 
 

@@ -5,6 +5,7 @@ Bounded memory: everything is read in pages.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
@@ -13,13 +14,14 @@ from pydantic import Field
 from charactermemory.domain.digest import digest
 from charactermemory.domain.lifecycle import References, Stored
 from charactermemory.domain.model import Model
-from charactermemory.errors import GraphWentBack, StoredConflict
+from charactermemory.errors import GraphWentBack, StoredConflict, StoreError
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.stores import Stores
 from charactermemory.upkeep.derive import derive
 from charactermemory.upkeep.rebuild import pages, projections, rebuild_statistics
 from charactermemory.upkeep.surfaces import INDEXED_TYPES, surface_of
-from charactermemory.upkeep.sweep import refuse_older_graph
+
+logger = logging.getLogger(__name__)
 
 PAGE = 500
 """Objects compared at a time."""
@@ -85,17 +87,29 @@ def verify(stores: Stores, repair: bool = False) -> VerifyReport:
 def ensure_writable(stores: Stores) -> None:
     """Before a commit: a graph that went back is verified and repaired whole (consistency.md R5).
 
-    With several processes the sweep does that, and the commit is refused until then.
+    With several processes the sweep does that, and the commit is refused until then. An embedded graph cannot
+    go back while it is open, so it is compared once with each derived store. One that cannot be read holds up
+    no commit; it is compared before the first one after it can be.
 
     Raises:
         GraphWentBack: in service mode.
+        StoreError: the graph could not be read, or a repair failed.
     """
-    try:
-        refuse_older_graph(stores)
-    except GraphWentBack:
-        if stores.shared:
-            raise
-        verify(stores, repair=True)
+    derived = ((stores.vectors, stores.vector_ledger), (stores.statistics, stores.statistics_ledger))
+    if not stores.shared and all(ledger.compared for _, ledger in derived):
+        return
+    head = stores.graph.head()
+    for store, ledger in derived:
+        try:
+            high = store.cursor().high
+        except StoreError as error:
+            logger.warning("a derived store's place in the log cannot be read: %s", error)
+            continue
+        if high > head and stores.shared:
+            raise GraphWentBack(stores.graph.collection, head, high)
+        if high > head:
+            verify(stores, repair=True)
+        ledger.compared = True
 
 
 def _compare(stores: Stores, refs: list[MemoryObjectRef]) -> Iterator[Difference]:

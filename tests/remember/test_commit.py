@@ -399,6 +399,14 @@ def test_the_size_of_a_plan_is_counted_in_bytes(rig: Rig, monkeypatch: pytest.Mo
     assert rig.memory.commit(made).complete
 
 
+def test_authored_links_are_reported_before_derived_ones(rig: Rig) -> None:
+    last = uid(2**128 - 1)
+    authored = link(last, notion_ref(1), RelationType.ASSOCIATED_WITH, notion_ref(2))
+    outcome = rig.memory.commit(plan(authored, belief(3, "They met.", (1, 2)), notion(1), notion(2)))
+    assert outcome.persisted_object_ids == (memory_ref(3), notion_ref(1), notion_ref(2))
+    assert outcome.persisted_link_ids == (link_ref(last), *sorted((about(3, 1), about(3, 2))))
+
+
 def test_a_plan_may_add_to_what_is_stored(rig: Rig) -> None:
     first = rig.memory.commit(plan(notion(1), episode(2, "tea")))
     both = rig.memory.commit(plan(notion(1), episode(2, "tea"), observation(3, 2, "hello")))

@@ -126,7 +126,7 @@ def test_vectors_left_for_later_are_pending_until_a_sweep(rig: Rig) -> None:
     rig.forget_calls()
     outcome = rig.memory.commit(SUCCESSOR, CommitOptions(update_vectors=False))
     assert rig.embedder.names() == []
-    assert set(rig.vectors.names()) <= {"cursor"}  # where the index stands, read before every commit
+    assert rig.vectors.names() == []
     assert outcome.repair_needed == ()
     assert outcome.stats_update_status.status == "succeeded"
     assert rig.backlog() == (1, 0)
@@ -317,6 +317,17 @@ def test_an_index_that_cannot_be_read_loses_no_debt(rig: Rig) -> None:
     assert rig.contents().vectors_at.applied < rig.head()
     assert rig.memory.commit(SUCCESSOR).complete
     assert rig.points().keys() == {memory_ref(3)}
+
+
+def test_an_index_that_cannot_be_reached_at_all_holds_up_no_commit(rig: Rig) -> None:
+    for call in ("cursor", "present", "write"):
+        rig.vectors.fail(call, BROKEN_INDEX, times=99)
+    outcome = rig.memory.commit(EXPERIENCE)
+    assert_nothing_indexed(rig, outcome, "vector_database")
+    assert outcome.stats_update_status.status == "succeeded"
+    rig.vectors.recover()
+    assert rig.memory.upkeep.sweep().complete
+    assert rig.points().keys() == set(INDEXED)
 
 
 def test_a_text_already_indexed_is_not_embedded_again(rig: Rig) -> None:

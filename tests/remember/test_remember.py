@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charactermemory.errors import WritePlanValidationRejected
+from charactermemory.errors import InvalidInput, WritePlanValidationRejected
 from charactermemory.ids import ObjectType
 from charactermemory.memory import RememberOptions
 from charactermemory.remember.outcome import CommitOptions
@@ -64,3 +64,21 @@ def test_an_outcome_can_be_kept_as_json(rig: Rig) -> None:
     read_back = type(outcome).from_json(outcome.to_json())
     assert read_back == outcome
     assert "Ada" not in outcome.to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("be\0ans", "NUL at character 2 cannot be stored"),
+        ("be\ud800ans", "a lone surrogate at character 2 cannot be stored"),
+        ("b" * 50_001, "String should have at most 50000 characters"),
+    ],
+)
+def test_a_text_that_cannot_be_kept_is_refused_before_anything_is_written(
+    rig: Rig, text: str, problem: str
+) -> None:
+    before = rig.contents()
+    with pytest.raises(InvalidInput) as caught:
+        rig.memory.remember(text)
+    assert caught.value.problems == (("/content", problem),)
+    assert rig.contents() == before

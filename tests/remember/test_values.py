@@ -281,3 +281,49 @@ def test_stored_objects_equal_the_originals_on_every_connection(open_rig: OpenRi
     read_back = rig.stored(episode_ref(2)).object
     assert read_back.scene.time.utcoffset() == timedelta(hours=-3, minutes=-30)
     assert rig.stored(link_ref(uid(6))).object.created_at.microsecond == 890123
+
+
+# --- beyond the numbered cases ---------------------------------------------------------------------
+
+LONG = {"text": 50_001, "name": 1_001, "key": 1_025}
+"""One character more than the limits of decisions R1."""
+
+
+@pytest.mark.parametrize(
+    ("where", "construct"),
+    [
+        ("text", lambda: ObservationDraft(text="a" * LONG["text"])),
+        ("summary", lambda: EpisodeDraft(summary="a" * LONG["text"])),
+        ("title", lambda: MemoryThreadDraft(title="a" * LONG["name"], summary="a")),
+        ("name", lambda: BeliefAssertion(subject=uid(1), name="a" * LONG["name"])),
+        ("words", lambda: Setting(words="a" * LONG["name"])),
+        ("key", lambda: Setting(key="a" * LONG["key"])),
+        ("raw_ref", lambda: EpisodeDraft(raw_ref="a" * LONG["key"])),
+        ("canonical_key", lambda: MemoryThreadDraft(title="a", summary="a", canonical_key="a" * LONG["key"])),
+        ("text", lambda: ObservationDraft(text="a\0b")),
+        ("text", lambda: ObservationDraft(text="a\udfffb")),
+        ("custom_values", lambda: Scene(time=AT, custom_values={"a": "\0"})),
+        ("text", lambda: ObservationDraft(text=b"a")),
+        ("id", lambda: ObservationDraft(id=str(uid(1)), text="a")),
+        ("position", lambda: ObservationDraft(text="a", position=-1)),
+        ("position", lambda: ObservationDraft(text="a", position=True)),
+        ("modality", lambda: ObservationDraft(text="a", modality="telepathy")),
+        ("confidence", lambda: ObservationDraft(text="a", confidence=0.5)),
+    ],
+)
+def test_what_has_no_shape_is_refused_at_construction_by_field(where: str, construct: Any) -> None:
+    with pytest.raises(ValidationError) as refused:
+        construct()
+    assert {error["loc"][0] for error in refused.value.errors()} == {where}
+
+
+def test_the_digest_is_the_documented_one() -> None:
+    entity = Entity(id=uid(1), created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    assert digest(entity) == "99e30f98a786ded8b6ffba668501084808ffaeb9a97f224498ebcda84e4ba464"
+
+
+def test_a_scene_offset_finer_than_a_minute_is_invalid(rig: Rig) -> None:
+    odd = Scene(time=AT.astimezone(timezone(timedelta(hours=9, seconds=30))))
+    [row] = rig.memory.validate_plan(plan(episode(1, "tea", scene=odd)))
+    [issue] = row.errors
+    assert (issue.kind, issue.field) == ("invalid_scene_time_offset", "scene.time")
