@@ -92,15 +92,6 @@ class Node:
         """Note one triple."""
         self.terms.setdefault(predicate, []).append(term)
 
-    def read(self, item: Field) -> Any:
-        """Return a field's value; None for an absent field that may be."""
-        found = self.terms.get(item.predicate)
-        if found is None:
-            if item.required:
-                broken(self.iri, item.predicate, "missing")
-            return None
-        return self.value(item.predicate, item.codec.read)
-
     def value(self, predicate: NamedNode, read: Callable[[Term], Any]) -> Any:
         """Return the one value of a predicate."""
         found = self.terms.get(predicate, ())
@@ -113,8 +104,14 @@ class Node:
         return [self._decoded(predicate, read, term) for term in self.terms.get(predicate, ())]
 
     def fields(self, items: Iterable[Field]) -> dict[str, Any]:
-        """Return the values of plain fields by their names."""
-        return {item.name: self.read(item) for item in items}
+        """Return the values of plain fields by their names; None for an absent field that may be."""
+        values: dict[str, Any] = {}
+        for item in items:
+            if item.required or item.predicate in self.terms:
+                values[item.name] = self.value(item.predicate, item.codec.read)
+            else:
+                values[item.name] = None
+        return values
 
     def _decoded(self, predicate: NamedNode, read: Callable[[Term], Any], term: Term) -> Any:
         try:
