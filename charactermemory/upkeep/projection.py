@@ -98,8 +98,9 @@ def project(stored: Iterable[Stored], ends: Mapping[MemoryObjectRef, Stored]) ->
         if lacking:
             continue
         edges.update(item_edges)
-        for ref in stateful - states.keys():
-            states[ref] = _state(known[ref], known)
+        for ref in stateful:
+            if ref not in states:
+                states[ref] = _state(known[ref], known)
     projection = Projection(
         states=tuple(states[ref] for ref in sorted(states)),
         edges=tuple(sorted(edges, key=lambda edge: (edge.hub.order, edge.relation.rank, edge.object.order))),
