@@ -56,24 +56,34 @@ def to_row(thread: int, seq: int, message: Message) -> tuple[Any, ...]:
 
 
 def from_row(row: tuple[Any, ...]) -> Message:
-    """Return the message of one row of `COLUMNS`."""
+    """Return the message of one row of `COLUMNS`.
+
+    The fields are set directly: what is stored was checked, and a long thread makes thousands of messages.
+    """
     seq, message_id, role, created_at, hidden, token_count, content, metadata, rest = row
-    message = Message(
-        content,
-        role,
-        message_id,
-        from_micros(created_at),
-        json.loads(metadata) if metadata else {},
-        token_count,
-        hidden=bool(hidden),
-        seq=seq,
-    )
+    message = Message.__new__(Message)
+    message.__dict__ = {
+        "content": content,
+        "role": role,
+        "id": message_id,
+        "created_at": _EPOCH + timedelta(0, 0, created_at),
+        "metadata": json.loads(metadata) if metadata else {},
+        "token_count": token_count,
+        "tool_calls": None,
+        "tool_call_id": None,
+        "function_call": None,
+        "name": None,
+        "refusal": None,
+        "extra": {},
+        "null_content": False,
+        "hidden": hidden == 1,
+        "seq": seq,
+    }
     if rest:
         values = json.loads(rest)
         message.content = values.pop("parts", content)
         message.null_content = values.pop("null", False)
-        for name, value in values.items():
-            setattr(message, name, value)
+        message.__dict__.update(values)
     return message
 
 
