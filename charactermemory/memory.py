@@ -13,15 +13,19 @@ from charactermemory.composition import Opened, StatisticsFactory, compose
 from charactermemory.config import Settings
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.domain.model import Model, invalid_input
-from charactermemory.errors import StoreClosedError
+from charactermemory.errors import MissingValue, StoreClosedError
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.embedding import EmbeddingProvider
 from charactermemory.ports.locks import WriterLock
 from charactermemory.ports.stores import Stores
 from charactermemory.recall.context import RetrievalContext
+from charactermemory.recall.fence import fence_of
 from charactermemory.recall.knobs import RecallKnobs
 from charactermemory.recall.outcome import RetrievalOutcome
+from charactermemory.recall.pack import ContinuityContextPack
+from charactermemory.recall.render import Rendered, Style, people_of, render
 from charactermemory.recall.retrieve import retrieve
+from charactermemory.recall.tokens import TokenCounter, estimate_tokens
 from charactermemory.remember.commit import commit
 from charactermemory.remember.drafts import MemoryLinkDraft
 from charactermemory.remember.outcome import CommitOptions, LinkOutcome, RememberOutcome
@@ -201,6 +205,33 @@ class CharacterMemory:
         """Return what the character has in mind in this situation. See `recall.retrieve.retrieve`."""
         given = _given(RetrievalContext.new, context) if isinstance(context, str) else context
         return retrieve(self.stores, given, self._knobs)
+
+    def render(
+        self,
+        pack: ContinuityContextPack,
+        *,
+        budget: int | None = None,
+        counter: TokenCounter = estimate_tokens,
+        style: Style = "markdown",
+    ) -> Rendered:
+        """Write a pack for a prompt, with this deployment's fence and the names the character knows.
+
+        Raises:
+            MissingValue: `FENCE_SECRET` is not configured.
+            ValueError: the budget is negative.
+        """
+        if self.settings.fence_secret is None:
+            raise MissingValue(("FENCE_SECRET",))
+        fence = fence_of(self.settings.fence_secret.get_secret_value(), self.collection)
+        names = self.stores.graph.names_of(people_of(pack))
+        return render(
+            pack,
+            fence=fence,
+            budget=budget,
+            counter=counter,
+            style=style,
+            names={notion: spellings[0] for notion, spellings in names.items()},
+        )
 
     # --- for operators ---------------------------------------------------------------------------
 

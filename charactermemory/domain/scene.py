@@ -93,10 +93,15 @@ class Scene(Model):
 
 def describe(scene: Scene) -> str:
     """Say in one line when, where and with whom; what readers show for an episode without a summary."""
-    parts = [scene.time.strftime("%Y-%m-%d %H:%M")]
+    return " ".join(part for part in (scene.time.strftime("%Y-%m-%d %H:%M"), surroundings(scene)) if part)
+
+
+def surroundings(scene: Scene) -> str:
+    """Say where and with whom; empty if the scene tells neither."""
+    parts = []
     if scene.setting and (scene.setting.words or scene.setting.key):
         parts.append(f"at {scene.setting.words or scene.setting.key}")
-    people = [p.name or p.description or str(p.key) for p in scene.participants]
+    people = [person.name or person.description or str(person.key) for person in scene.participants]
     if people:
         parts.append("with " + ", ".join(people))
     return " ".join(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from charactermemory.domain.model import Model
 from charactermemory.domain.objects import DerivedMemory, Episode, MemoryObject, MemoryThread, Observation
@@ -20,7 +20,11 @@ from charactermemory.recall.sections import (
     Selected,
     place_of,
 )
+from charactermemory.recall.tokens import TokenCounter, estimate_tokens
 from charactermemory.recall.verdict import Verdict
+
+if TYPE_CHECKING:
+    from charactermemory.recall.render import Names, Rendered, Style
 
 
 class DerivedEntry(Model):
@@ -64,6 +68,20 @@ class ContinuityContextPack(Model):
     commitments: tuple[DerivedEntry, ...] = ()
     character_signals: tuple[DerivedEntry, ...] = ()
     admissions: tuple[Admission, ...] = ()
+
+    def render(
+        self,
+        *,
+        fence: str,
+        budget: int | None = None,
+        counter: TokenCounter = estimate_tokens,
+        style: Style = "markdown",
+        names: Names | None = None,
+    ) -> Rendered:
+        """Write the pack for a prompt, fenced as data. See `recall.render.render`."""
+        from charactermemory.recall.render import render
+
+        return render(self, fence=fence, budget=budget, counter=counter, style=style, names=names)
 
 
 class SectionPressure(Model):
