@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from charactermemory.domain.digest import digest
 from charactermemory.domain.lifecycle import derived_links
 from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject
+from charactermemory.domain.repair import RepairMarker, StatsUpdateMarker, VectorIndexMarker
 from charactermemory.errors import InvalidInput, WritePlanValidationRejected
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import WriteBatch
@@ -134,12 +135,12 @@ def _outcome(
 ) -> RememberOutcome:
     markers = indexing_markers(report)
     written = {item.ref for item in objects}
-    unindexed = [marker for marker in markers if marker.kind == "vector_index"]
+    unindexed = next((marker for marker in markers if isinstance(marker, VectorIndexMarker)), None)
     return RememberOutcome(
         persisted_object_ids=tuple(item.ref for item in objects),
         persisted_link_ids=tuple(link.ref for link in links),
         vector_indexed_object_ids=tuple(ref for ref in report.indexed if ref in written),
-        vector_indexing_failure=unindexed[0] if unindexed else None,
+        vector_indexing_failure=unindexed,
         stats_update_status=report.statistics,
         repair_needed=markers,
         pending=left,
@@ -150,7 +151,7 @@ def _outcome(
 def _diagnostics(
     plan: RememberWritePlan,
     rows: tuple[CandidateValidation, ...],
-    markers: tuple[object, ...],
+    markers: tuple[RepairMarker, ...],
 ) -> RememberDiagnostics:
     """Merge the plan's own messages with this run's warnings and failures."""
     kept = tuple(
@@ -158,17 +159,19 @@ def _diagnostics(
         for message in plan.diagnostics.messages
         if message.code is not DiagnosticCode.WRITE_PLAN_VALIDATION_WARNING
     )
-    codes = {
-        "vector_index": DiagnosticCode.VECTOR_INDEXING_FAILED,
-        "stats_update": DiagnosticCode.STATS_UPDATE_FAILED,
-    }
-    failures = tuple(
-        DiagnosticMessage(code=codes[kind], text=f"{kind} needs repair")
-        for marker in markers
-        if (kind := getattr(marker, "kind", "")) in codes
-    )
     return RememberDiagnostics(
         validations=tuple(row for row in rows if row.warnings),
-        messages=(*kept, *warning_messages(rows), *failures),
-        repair_needed=tuple(markers),  # type: ignore[arg-type]
+        messages=(*kept, *warning_messages(rows), *_failure_messages(markers)),
+        repair_needed=markers,
     )
+
+
+def _failure_messages(markers: tuple[RepairMarker, ...]) -> Iterator[DiagnosticMessage]:
+    for marker in markers:
+        if isinstance(marker, VectorIndexMarker):
+            text = f"{len(marker.objects)} objects are stored and not indexed: {marker.cause.cause}"
+            yield DiagnosticMessage(code=DiagnosticCode.VECTOR_INDEXING_FAILED, text=text)
+        elif isinstance(marker, StatsUpdateMarker):
+            causes = ", ".join(cause.cause for cause in marker.causes)
+            text = f"the statistics of {len(marker.objects)} objects are not up to date: {causes}"
+            yield DiagnosticMessage(code=DiagnosticCode.STATS_UPDATE_FAILED, text=text)

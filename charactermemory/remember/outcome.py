@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
 from charactermemory.domain.lifecycle import References
 from charactermemory.domain.model import Model
 from charactermemory.domain.objects import MemoryLink
@@ -55,7 +51,7 @@ class RememberOutcome(Outcome):
     persisted_object_ids: References = ()
     persisted_link_ids: References = ()
     vector_indexed_object_ids: References = ()
-    vector_indexing_failure: Annotated[VectorIndexMarker | None, Field()] = None
+    vector_indexing_failure: VectorIndexMarker | None = None
     diagnostics: RememberDiagnostics = RememberDiagnostics()
 
 

@@ -182,7 +182,9 @@ def assert_nothing_indexed(rig: Rig, outcome: Outcome, cause: str) -> VectorInde
     assert marker.objects == INDEXED
     assert outcome.vector_indexing_failure == marker  # type: ignore[attr-defined]
     assert outcome.diagnostics.repair_needed == (marker,)  # type: ignore[attr-defined]
-    assert [m.code for m in outcome.diagnostics.messages] == ["vector_indexing_failed"]  # type: ignore[attr-defined]
+    [message] = outcome.diagnostics.messages  # type: ignore[attr-defined]
+    assert message.code == "vector_indexing_failed"
+    assert message.text == f"4 objects are stored and not indexed: {cause}"
     assert outcome.vector_indexed_object_ids == ()  # type: ignore[attr-defined]
     assert outcome.persisted_object_ids == (notion_ref(1), *INDEXED)  # type: ignore[attr-defined]
     assert not outcome.complete
@@ -336,6 +338,18 @@ def test_a_text_already_indexed_is_not_embedded_again(rig: Rig) -> None:
     outcome = rig.memory.commit(EXPERIENCE)
     assert outcome.vector_indexed_object_ids == INDEXED
     assert rig.embedder.names() == []
+    assert "write" not in rig.vectors.names()
+
+
+def test_what_has_no_text_and_no_point_costs_no_write(rig: Rig) -> None:
+    outcome = rig.memory.remember("hello")
+    _, noticed = outcome.persisted_object_ids
+    [upserts, deletes, _] = [call.args for call in rig.vectors.calls if call.name == "write"][0]
+    assert rig.vectors.names().count("write") == 1
+    assert ([record.surface.ref for record in upserts], list(deletes)) == ([noticed], [])
+
+    rig.forget_calls()
+    assert rig.memory.commit(plan(episode(1), notion(2))).complete
     assert "write" not in rig.vectors.names()
 
 

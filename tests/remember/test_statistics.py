@@ -70,7 +70,9 @@ def test_a_failed_write_is_reported_lags_and_is_healed(rig: Rig, repair: str) ->
     assert outcome.stats_update_status.updated_object_ids == ()
     assert set(outcome.stats_update_status.failed_object_ids) == attempted
     assert outcome.stats_update_status.causes == marker.causes
-    assert [message.code for message in outcome.diagnostics.messages] == ["stats_update_failed"]
+    [message] = outcome.diagnostics.messages
+    assert message.code == "stats_update_failed"
+    assert message.text == "the statistics of 5 objects are not up to date: stats_write"
     assert not outcome.complete
     assert health(rig) == "lagging"
     assert about(rig, 1) == Count(total=1, active=1, current=1)
