@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ from threading import RLock
 from charactermemory.adapters.handles import HandleRegistry
 from charactermemory.clock import Clock
 from charactermemory.config import Settings, validate_collection_name
+from charactermemory.errors import GraphWentBack
 from charactermemory.ports.embedding import EmbeddingProvider
 from charactermemory.ports.graph import GraphStore
 from charactermemory.ports.ledger import Ledger
@@ -20,6 +22,8 @@ from charactermemory.ports.statistics import StatisticsStore
 from charactermemory.ports.stores import Stores
 from charactermemory.ports.vectors import VectorIndex
 from charactermemory.upkeep.surfaces import SURFACE_VERSION
+
+logger = logging.getLogger(__name__)
 
 StatisticsFactory = Callable[[str], StatisticsStore]
 """Opens the statistics of a collection, for hosts that keep them elsewhere."""
@@ -99,10 +103,14 @@ class _Coordination:
     """What all facades of one collection in this process share: the derive lock and the ledgers."""
 
     def __init__(self, graph: GraphStore, vectors: VectorIndex, statistics: StatisticsStore) -> None:
+        cursors = vectors.cursor(), statistics.cursor()
+        seen = max(graph.settled(), *(max(cursor.applied, cursor.high) for cursor in cursors))
         head = graph.head()
+        if seen > head:
+            logger.warning("%s", GraphWentBack(graph.collection, head, seen))
         self.deriving = RLock()
-        self.vector_ledger = Ledger(vectors.cursor().applied, head)
-        self.statistics_ledger = Ledger(statistics.cursor().applied, head)
+        self.vector_ledger = Ledger(cursors[0].applied, head)
+        self.statistics_ledger = Ledger(cursors[1].applied, head)
 
     def close(self) -> None:
         """Nothing to release; the registry counts users."""

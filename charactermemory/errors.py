@@ -608,7 +608,7 @@ class StoredConflict(StoreError):
 
 @dataclass(eq=False)
 class GraphWentBack(StoreError):
-    """The graph holds fewer commits than a derived store has seen (restored copy, power cut)."""
+    """The graph ends before a commit that its writers or a derived store saw (restored copy, power cut)."""
 
     code: ClassVar[str] = "graph_went_back"
     collection: str
@@ -618,8 +618,9 @@ class GraphWentBack(StoreError):
     def describe(self) -> str:
         """Name both numbers and the remedy."""
         return (
-            f"collection {self.collection}: the graph ends at commit {self.head}, a derived store has seen "
-            f"{self.high}; run memory_verify --repair before writing"
+            f"collection {self.collection}: the graph ends at commit {self.head}, but commit {self.high} was "
+            "seen of it (a restored copy, a power cut); it can be read, and written again after a sweep or "
+            "memory_verify --repair"
         )
 
 

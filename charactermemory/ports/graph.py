@@ -138,6 +138,13 @@ class GraphStore(Protocol):
         """Return the number of the last commit; 0 for an empty graph."""
         ...
 
+    def settled(self) -> int:
+        """Return the last commit that the writer lock knows to be stored; 0 where it keeps no memory.
+
+        A head below it means that the graph went back (consistency.md R5).
+        """
+        ...
+
     def receipts(self, after: int, upto: int) -> list[Receipt]:
         """Return the receipts numbered in (after, upto], ascending, asked for by name; gaps are left out."""
         ...

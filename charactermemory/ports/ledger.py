@@ -55,6 +55,7 @@ class Ledger:
         """Record that every commit up to `upto` was found reflected in the store."""
         with self._lock:
             self._swept = max(self._swept, upto)
+            self._last = max(self._last, upto)
             for token in [token for token in self._owed if token <= upto]:
                 del self._owed[token]
 

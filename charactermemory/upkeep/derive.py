@@ -7,14 +7,13 @@ it reads the graph and makes the derived store equal.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.domain.repair import Cause, StatsUpdateStatus
 from charactermemory.errors import StoreError
 from charactermemory.ids import MemoryObjectRef
-from charactermemory.ports.graph import GraphStore
 from charactermemory.ports.stores import Stores
 from charactermemory.upkeep.indexing import (
     Embedded,
@@ -148,7 +147,7 @@ def _move_vector_mark(stores: Stores, at_once: bool) -> None:
 def _write_statistics(stores: Stores, refs: Sequence[MemoryObjectRef], reading: Reading) -> StatsUpdateStatus:
     causes: list[Cause] = []
     try:
-        ends = read_ends(stores.graph, reading.stored)
+        ends = read_ends(stores.graph.read, reading.stored)
     except StoreError as error:
         return _statistics_failed(refs, (Cause.of("graph_read", error),))
     try:
@@ -173,11 +172,14 @@ def _write_statistics(stores: Stores, refs: Sequence[MemoryObjectRef], reading: 
     return StatsUpdateStatus(updated_object_ids=tuple(refs))
 
 
-def read_ends(graph: GraphStore, stored: Mapping[MemoryObjectRef, Stored]) -> dict[MemoryObjectRef, Stored]:
+def read_ends(
+    read: Callable[[Collection[MemoryObjectRef]], Mapping[MemoryObjectRef, Stored]],
+    stored: Mapping[MemoryObjectRef, Stored],
+) -> dict[MemoryObjectRef, Stored]:
     """Read what a projection of `stored` looks up beside it: link ends, and episodes of observations."""
     ends: dict[MemoryObjectRef, Stored] = {}
     while wanted := wanted_ends(stored.values(), ends) - ends.keys():
-        found = graph.read(wanted)
+        found = read(wanted)
         ends |= found
         if len(found) < len(wanted):
             break

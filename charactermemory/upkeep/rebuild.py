@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack
 
-from charactermemory.domain.lifecycle import References
+from charactermemory.domain.lifecycle import References, Stored
 from charactermemory.domain.model import Model
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.graph import GraphStore
@@ -13,11 +14,10 @@ from charactermemory.ports.stores import Stores
 from charactermemory.upkeep.derive import read_ends
 from charactermemory.upkeep.indexing import index
 from charactermemory.upkeep.projection import MissingEnds, project
+from charactermemory.upkeep.reading import pages, readable, sliced
 
-PAGE = 256
-"""Objects embedded and written at a time."""
 LAST_STRETCH = 100
-"""Objects left to catch up when the switch is made under the derive lock (consistency.md R10a)."""
+"""Objects left to catch up when the switch is made with commits or derives held up (consistency.md R10a)."""
 
 Progress = Callable[[int], None]
 """Called with the number of objects done since the last call."""
@@ -30,23 +30,19 @@ class RebuildReport(Model):
     failed: References = ()
 
 
-def pages(graph: GraphStore, size: int) -> Iterator[list[MemoryObjectRef]]:
-    """Yield every stored object and link, `size` at a time."""
-    after: str | None = None
-    while True:
-        refs, after = graph.scan(after, size)
-        if refs:
-            yield refs
-        if after is None:
-            return
-
-
 def projections(graph: GraphStore, refs_by_page: Iterable[list[MemoryObjectRef]]) -> Iterator[Projection]:
-    """Yield the projection of each page of references, without what rests on objects that the graph lacks."""
+    """Yield the projection of each page of references.
+
+    Left out is what cannot be read (verify reports it) and what rests on objects that the graph lacks.
+    """
+
+    def read(refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, Stored]:
+        return readable(graph, refs)[0]
+
     for refs in refs_by_page:
-        stored = graph.read(refs)
+        stored = read(refs)
         try:
-            projection = project(stored.values(), read_ends(graph, stored))
+            projection = project(stored.values(), read_ends(read, stored))
         except MissingEnds as missing:
             projection = missing.projection
         yield projection
@@ -61,7 +57,7 @@ def rebuild_statistics(stores: Stores) -> int:
         StoreError: a store could not be read or written; the old rows stay.
     """
     started = stores.graph.head()
-    stores.statistics.rebuild(projections(stores.graph, pages(stores.graph, PAGE)), started)
+    stores.statistics.rebuild(projections(stores.graph, pages(stores.graph)), started)
     stores.statistics_ledger.swept(started)
     if not stores.shared:
         stores.statistics.advance(stores.statistics_ledger.applied())
@@ -71,7 +67,8 @@ def rebuild_statistics(stores: Stores) -> int:
 def rebuild_vectors(stores: Stores, progress: Progress = lambda done: None) -> RebuildReport:
     """Fill a new index generation from the graph, catch up with commits made meanwhile, and switch to it.
 
-    The old generation serves, and goes on being derived, until the switch.
+    The old generation serves, and goes on being derived, until the switch. With several processes that is
+    made while no one may write the graph.
 
     Raises:
         StoreError: the graph could not be read or the switch failed; the old generation stays.
@@ -92,20 +89,23 @@ def rebuild_vectors(stores: Stores, progress: Progress = lambda done: None) -> R
 
     try:
         reflected = stores.graph.head()
-        for refs in pages(stores.graph, PAGE):
+        for refs in pages(stores.graph):
             fill(refs)
         while True:
             upto = stores.graph.head()
             late = _touched(stores.graph, reflected, upto)
             if len(late) < LAST_STRETCH:
                 break
-            fill(late)
+            for refs in sliced(late):
+                fill(refs)
             reflected = upto
-        with stores.deriving:
+        with ExitStack() as last:
+            if stores.shared:
+                last.enter_context(stores.graph.writing())
+            last.enter_context(stores.deriving)
             upto = stores.graph.head()
-            late = _touched(stores.graph, reflected, upto)
-            if late:
-                fill(late)
+            for refs in sliced(_touched(stores.graph, reflected, upto)):
+                fill(refs)
             rebuild.switch(0 if failed else upto)
             if failed:
                 stores.vector_ledger.restart()

@@ -8,11 +8,12 @@ from datetime import timedelta
 from charactermemory.domain.lifecycle import References
 from charactermemory.domain.model import Model
 from charactermemory.domain.repair import RepairMarkers, StatsUpdateMarker, VectorMaintenanceMarker
-from charactermemory.errors import GraphWentBack
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.graph import Receipt
 from charactermemory.ports.stores import Stores
 from charactermemory.upkeep.derive import DeriveReport, derive
+from charactermemory.upkeep.reading import sliced
+from charactermemory.upkeep.verify import VerifyReport, recover, went_back
 
 SWEEP_COMMITS = 100
 """Commits derived in one step; bounds memory and the time other writers wait."""
@@ -29,6 +30,7 @@ class SweepReport(Model):
         repair_needed: what still failed.
         vector_backlog: commits the index does not yet reflect, after the sweep.
         statistics_backlog: the same for the statistics.
+        verified: the check of the whole, where the graph had gone back.
     """
 
     commits: int = 0
@@ -36,11 +38,12 @@ class SweepReport(Model):
     repair_needed: RepairMarkers = ()
     vector_backlog: int = 0
     statistics_backlog: int = 0
+    verified: VerifyReport | None = None
 
     @property
     def complete(self) -> bool:
         """Whether nothing is left to repair."""
-        return not self.repair_needed
+        return not self.repair_needed and not (self.verified and self.verified.left)
 
 
 @dataclass
@@ -64,31 +67,32 @@ def sweep(stores: Stores) -> SweepReport:
 
     In one process a commit is passed as soon as its objects are derived. With several, only when it is 60 s
     old and its objects were found equal without a change, so that no late write of another process can undo
-    what the mark says.
+    what the mark says. A graph that went back is verified and repaired as a whole first;
+    while that does not succeed, nothing else is done.
 
     Raises:
-        GraphWentBack: the graph ends before what a derived store has seen; verify repairs it.
-        StoreError: the graph could not be read.
+        StoreError: a store could not be read, or its mark not be written.
     """
-    refuse_older_graph(stores)
-    head = stores.graph.head()
+    verified = recover(stores)
+    if verified is not None and went_back(stores) is not None:
+        return SweepReport(verified=verified)
     vectors = _Mark(stores.vectors.cursor().applied)
     statistics = _Mark(stores.statistics.cursor().applied)
+    head = stores.graph.head()
     low = min(vectors.applied, statistics.applied)
     commits, repaired, markers = 0, set[MemoryObjectRef](), []
     while low < head:
         upto = min(low + SWEEP_COMMITS, head)
         receipts = stores.graph.receipts(low, upto)
-        refs = {ref for receipt in receipts for ref in receipt.objects}
-        report = derive(stores, refs, isolate=True)
+        reports = _derive_receipts(stores, receipts)
         commits += len(receipts)
-        repaired |= set(report.changed)
-        markers += _markers(report)
-        _advance(stores, receipts, report, vectors, statistics)
-        if not vectors.stopped:
-            vectors.applied = max(vectors.applied, upto)
-        if not statistics.stopped:
-            statistics.applied = max(statistics.applied, upto)
+        for report in reports:
+            repaired |= set(report.changed)
+            markers += _markers(report)
+        _advance(stores, receipts, reports, vectors, statistics)
+        for mark in (vectors, statistics):
+            if not mark.stopped:
+                mark.applied = max(mark.applied, upto)
         low = upto
     _write_marks(stores, vectors.applied, statistics.applied)
     return SweepReport(
@@ -97,30 +101,31 @@ def sweep(stores: Stores) -> SweepReport:
         repair_needed=tuple(markers),
         vector_backlog=head - vectors.applied,
         statistics_backlog=head - statistics.applied,
+        verified=verified,
     )
 
 
-def refuse_older_graph(stores: Stores) -> None:
-    """Compare the graph's end with what the derived stores have seen.
-
-    Raises:
-        GraphWentBack: the graph lost commits (restored copy, power cut).
-    """
-    high = max(stores.vectors.cursor().high, stores.statistics.cursor().high)
-    head = stores.graph.head()
-    if high > head:
-        raise GraphWentBack(stores.graph.collection, head, high)
+def _derive_receipts(stores: Stores, receipts: list[Receipt]) -> list[DeriveReport]:
+    """Derive what the receipts name, a page at a time, however many objects each commit touched."""
+    refs = sorted({ref for receipt in receipts for ref in receipt.objects})
+    return [derive(stores, part, isolate=True) for part in sliced(refs)]
 
 
 def _advance(
-    stores: Stores, receipts: list[Receipt], report: DeriveReport, vectors: _Mark, statistics: _Mark
+    stores: Stores,
+    receipts: list[Receipt],
+    reports: list[DeriveReport],
+    vectors: _Mark,
+    statistics: _Mark,
 ) -> None:
-    failed = {ref for failure in report.failures for ref in failure.objects}
-    unequal = failed | (set(report.changed) if stores.shared else set())
+    unequal = {ref for report in reports for failure in report.failures for ref in failure.objects}
+    if stores.shared:
+        unequal |= {ref for report in reports for ref in report.changed}
+    counted = all(report.statistics.status == "succeeded" for report in reports)
     for receipt in receipts:
         old_enough = not stores.shared or stores.clock() - receipt.at >= SETTLED_AGE
         vectors.pass_over(receipt.token, old_enough and unequal.isdisjoint(receipt.objects))
-        statistics.pass_over(receipt.token, old_enough and report.statistics.status == "succeeded")
+        statistics.pass_over(receipt.token, old_enough and counted)
 
 
 def _write_marks(stores: Stores, vectors: int, statistics: int) -> None:

@@ -1,12 +1,13 @@
 """Verify: walk the graph against both derived stores, both ways, and repair what differs.
 
-Bounded memory: everything is read in pages.
+Bounded memory: everything is read in pages. What commits under way have not derived yet counts as a
+difference, so numbers are exact only while nobody writes.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,9 +17,11 @@ from charactermemory.domain.lifecycle import References, Stored
 from charactermemory.domain.model import Model
 from charactermemory.errors import GraphWentBack, StoredConflict, StoreError
 from charactermemory.ids import MemoryObjectRef
+from charactermemory.ports.statistics import HubEdge
 from charactermemory.ports.stores import Stores
 from charactermemory.upkeep.derive import derive
-from charactermemory.upkeep.rebuild import pages, projections, rebuild_statistics
+from charactermemory.upkeep.reading import Fault, pages, readable, sliced
+from charactermemory.upkeep.rebuild import projections, rebuild_statistics
 from charactermemory.upkeep.surfaces import INDEXED_TYPES, surface_of
 
 logger = logging.getLogger(__name__)
@@ -28,6 +31,7 @@ PAGE = 500
 
 DifferenceKind = Literal[
     "stored_conflict",
+    "unreadable",
     "digest_mismatch",
     "vector_missing",
     "vector_differs",
@@ -44,13 +48,29 @@ class Difference(Model):
     object: MemoryObjectRef
 
 
+class WentBack(Model):
+    """A graph that ends at commit `head`, though `seen` was seen of it: a restored copy, a power cut."""
+
+    head: int
+    seen: int
+
+
 class VerifyReport(Model):
-    """What was compared and what differed; `differences` counts before the repair, `left` after it."""
+    """What was compared and what differed.
+
+    Attributes:
+        objects: objects and links of the graph.
+        points: points of the index.
+        found: the differences before the repair.
+        left: objects that the repair did not set right.
+        went_back: how far the graph went back behind what was seen of it, if it did.
+    """
 
     objects: int = 0
     points: int = 0
     found: Annotated[tuple[Difference, ...], Field(strict=False)] = ()
     left: References = ()
+    went_back: WentBack | None = None
 
     @property
     def differences(self) -> int:
@@ -59,29 +79,17 @@ class VerifyReport(Model):
 
 
 def verify(stores: Stores, repair: bool = False) -> VerifyReport:
-    """Compare every stored object with its point and its statistics, and every point with the graph.
+    """Compare every stored object with its point and its statistics, and every point and state with the graph.
 
-    With `repair`, derive what differs, and rebuild the statistics if they are looser than the graph. A graph
-    that went back behind its derived stores is accepted as it is, and numbered on above what they had seen.
+    With `repair`, derive what differs, and rebuild the statistics if they differ. A graph that went back is
+    then accepted as it is, and numbered on above what was seen of it. What the graph itself holds in conflict
+    or corrupted cannot be repaired here and is listed.
 
     Raises:
         StoreError: a store could not be read.
     """
-    found: list[Difference] = []
-    objects = 0
-    for refs in pages(stores.graph, PAGE):
-        objects += len(refs)
-        found += _compare(stores, refs)
-    points = 0
-    for refs in _point_pages(stores):
-        points += len(refs)
-        stored = stores.graph.existing(refs)
-        found += [Difference(kind="vector_not_wanted", object=ref) for ref in refs if ref not in stored]
-    left: tuple[MemoryObjectRef, ...] = ()
-    if repair:
-        left = _repair(stores, found)
-        _accept_older_graph(stores)
-    return VerifyReport(objects=objects, points=points, found=tuple(found), left=left)
+    report = _compared(stores)
+    return _repaired(stores, report, accept=True) if repair else report
 
 
 def ensure_writable(stores: Stores) -> None:
@@ -92,55 +100,89 @@ def ensure_writable(stores: Stores) -> None:
     no commit; it is compared before the first one after it can be.
 
     Raises:
-        GraphWentBack: in service mode.
+        GraphWentBack: in service mode; otherwise when the index could not be repaired.
         StoreError: the graph could not be read, or a repair failed.
     """
     derived = ((stores.vectors, stores.vector_ledger), (stores.statistics, stores.statistics_ledger))
     if not stores.shared and all(ledger.compared for _, ledger in derived):
         return
-    head = stores.graph.head()
+    seen, read = [stores.graph.settled()], []
     for store, ledger in derived:
         try:
-            high = store.cursor().high
+            cursor = store.cursor()
         except StoreError as error:
             logger.warning("a derived store's place in the log cannot be read: %s", error)
             continue
-        if high > head and stores.shared:
-            raise GraphWentBack(stores.graph.collection, head, high)
-        if high > head:
-            verify(stores, repair=True)
+        seen += [cursor.applied, cursor.high]
+        read.append(ledger)
+    head = stores.graph.head()
+    if max(seen) > head:
+        if not stores.shared:
+            recover(stores)
+        if stores.shared or went_back(stores) is not None:
+            raise GraphWentBack(stores.graph.collection, head, max(seen))
+    for ledger in read:
         ledger.compared = True
 
 
+def went_back(stores: Stores) -> WentBack | None:
+    """Return how far the graph went back behind what its writers and derived stores saw of it, if it did.
+
+    Raises:
+        StoreError: a store could not be read.
+    """
+    cursors = (stores.vectors.cursor(), stores.statistics.cursor())
+    seen = max(stores.graph.settled(), *(max(cursor.applied, cursor.high) for cursor in cursors))
+    head = stores.graph.head()  # read last: what is committed meanwhile is in the graph before it is seen
+    return WentBack(head=head, seen=seen) if seen > head else None
+
+
+def recover(stores: Stores) -> VerifyReport | None:
+    """Verify and repair a graph that went back, and number on above what was seen; None if it did not.
+
+    It is numbered on only when the index was repaired whole, for nothing would remember what is missing.
+
+    Raises:
+        StoreError: a store could not be read or written.
+    """
+    with stores.deriving:
+        if went_back(stores) is None:
+            return None
+        return _repaired(stores, _compared(stores), accept=False)
+
+
+def _compared(stores: Stores) -> VerifyReport:
+    gone = went_back(stores)
+    found: list[Difference] = []
+    objects = points = 0
+    for refs in pages(stores.graph, PAGE):
+        objects += len(refs)
+        with stores.deriving:
+            found += _compare(stores, refs)
+    for refs in _point_pages(stores):
+        points += len(refs)
+        found += _strangers(stores, refs, "vector_not_wanted")
+    for refs in _state_pages(stores):
+        found += _strangers(stores, refs, "statistics_state")
+    return VerifyReport(objects=objects, points=points, found=tuple(found), went_back=gone)
+
+
 def _compare(stores: Stores, refs: list[MemoryObjectRef]) -> Iterator[Difference]:
-    try:
-        stored = stores.graph.read(refs)
-    except StoredConflict:
-        if len(refs) > 1:
-            for ref in refs:
-                yield from _compare(stores, [ref])
-        else:
-            yield Difference(kind="stored_conflict", object=refs[0])
-        return
-    present = stores.vectors.present([ref for ref in refs if ref.object_type in INDEXED_TYPES])
+    stored, faults = readable(stores.graph, refs)
+    for ref, fault in sorted(faults.items()):
+        yield Difference(kind=_fault_kind(fault), object=ref)
+    present = stores.vectors.present([ref for ref in stored if ref.object_type in INDEXED_TYPES])
     for ref, item in sorted(stored.items()):
         if digest(item.authored or item.object) != item.digest:
             yield Difference(kind="digest_mismatch", object=ref)
         kind = _vector_difference(item, present.get(ref))
         if kind is not None:
             yield Difference(kind=kind, object=ref)
-    projection = next(iter(projections(stores.graph, [refs])))
-    states = stores.statistics.states([state.ref for state in projection.states])
-    for state in projection.states:
-        if states.get(state.ref) != state:
-            yield Difference(kind="statistics_state", object=state.ref)
-    expected: dict[MemoryObjectRef, set[object]] = {}
-    for edge in projection.edges:
-        expected.setdefault(edge.object, set()).add(edge)
-    recorded = stores.statistics.edges_of(list(expected))
-    for ref, edges in sorted(expected.items()):
-        if not edges <= recorded.get(ref, frozenset()):
-            yield Difference(kind="statistics_edges", object=ref)
+    yield from _statistics_differences(stores, list(stored))
+
+
+def _fault_kind(fault: Fault) -> DifferenceKind:
+    return "stored_conflict" if isinstance(fault, StoredConflict) else "unreadable"
 
 
 def _vector_difference(item: Stored, text: str | None) -> DifferenceKind | None:
@@ -150,6 +192,29 @@ def _vector_difference(item: Stored, text: str | None) -> DifferenceKind | None:
     if text is None:
         return "vector_missing"
     return "vector_differs" if text != surface.embedding_text else None
+
+
+def _statistics_differences(stores: Stores, refs: list[MemoryObjectRef]) -> Iterator[Difference]:
+    (projection,) = projections(stores.graph, [refs])
+    states = stores.statistics.states([state.ref for state in projection.states])
+    for state in projection.states:
+        if states.get(state.ref) != state:
+            yield Difference(kind="statistics_state", object=state.ref)
+    expected: dict[MemoryObjectRef, set[HubEdge]] = {}
+    for edge in projection.edges:
+        expected.setdefault(edge.object, set()).add(edge)
+    recorded = stores.statistics.edges_of(list(expected))
+    for ref, edges in sorted(expected.items()):
+        if not edges <= recorded.get(ref, frozenset()):
+            yield Difference(kind="statistics_edges", object=ref)
+
+
+def _strangers(stores: Stores, refs: list[MemoryObjectRef], kind: DifferenceKind) -> Iterator[Difference]:
+    """Yield what a derived store holds and the graph does not."""
+    stored = stores.graph.existing(refs)
+    for ref in refs:
+        if ref not in stored:
+            yield Difference(kind=kind, object=ref)
 
 
 def _point_pages(stores: Stores) -> Iterator[list[MemoryObjectRef]]:
@@ -162,22 +227,34 @@ def _point_pages(stores: Stores) -> Iterator[list[MemoryObjectRef]]:
             return
 
 
-def _repair(stores: Stores, found: Iterable[Difference]) -> tuple[MemoryObjectRef, ...]:
-    kinds = {item.kind for item in found}
-    refs = sorted({item.object for item in found if item.kind.startswith("vector")})
-    left: set[MemoryObjectRef] = {
-        item.object for item in found if item.kind in ("stored_conflict", "digest_mismatch")
-    }
-    for start in range(0, len(refs), PAGE):
-        report = derive(stores, refs[start : start + PAGE], statistics=False, isolate=True)
-        left |= {ref for failure in report.failures for ref in failure.objects}
-    if kinds & {"statistics_state", "statistics_edges"} or stores.statistics.health(0).state == "unhealthy":
+def _state_pages(stores: Stores) -> Iterator[list[MemoryObjectRef]]:
+    after: MemoryObjectRef | None = None
+    while page := stores.statistics.scan(after, PAGE):
+        yield [state.ref for state in page]
+        after = page[-1].ref
+
+
+def _repaired(stores: Stores, report: VerifyReport, accept: bool) -> VerifyReport:
+    """Repair what the report lists; a graph that went back is accepted if `accept`, or the index is whole."""
+    refs = sorted({item.object for item in report.found if item.kind.startswith("vector")})
+    unindexed: set[MemoryObjectRef] = set()
+    for part in sliced(refs):
+        failures = derive(stores, part, statistics=False, isolate=True).failures
+        unindexed |= {ref for failure in failures for ref in failure.objects}
+    looser = any(item.kind.startswith("statistics") for item in report.found)
+    # Lost commits may have left edges between objects that are there, which no comparison finds.
+    if looser or report.went_back or stores.statistics.health(0).state == "unhealthy":
         rebuild_statistics(stores)
-    return tuple(sorted(left))
+    if report.went_back and (accept or not unindexed):
+        _number_on(stores, report.went_back.seen)
+    beyond_repair = {
+        item.object for item in report.found if not item.kind.startswith(("vector", "statistics"))
+    }
+    return report.replace(left=tuple(sorted(unindexed | beyond_repair)))
 
 
-def _accept_older_graph(stores: Stores) -> None:
-    """Number on above everything a derived store has seen, once the stores were made equal."""
-    high = max(stores.vectors.cursor().high, stores.statistics.cursor().high)
-    if high > stores.graph.head():
-        stores.graph.raise_head(high)
+def _number_on(stores: Stores, seen: int) -> None:
+    """Let later commits be numbered above everything that was seen, now that the stores are equal."""
+    stores.graph.raise_head(seen)
+    stores.vector_ledger.swept(seen)
+    stores.statistics_ledger.swept(seen)

@@ -86,6 +86,10 @@ class OxigraphStore:
         """See `GraphStore`."""
         return self._ledger.head()
 
+    def settled(self) -> int:
+        """See `GraphStore`."""
+        return self._writer_lock.last_settled(self._collection) or 0
+
     def receipts(self, after: int, upto: int) -> list[Receipt]:
         """See `GraphStore`."""
         return self._ledger.receipts(after, upto)
