@@ -13,13 +13,12 @@ from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
-from charactermemory.ports.graph import Edge, Neighbourhood
-from charactermemory.ports.statistics import StatisticsStore
-from charactermemory.ports.stores import Stores
+from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood
 from charactermemory.recall.context import GraphLimits
 from charactermemory.recall.expansion import Near, Walk, neighbours_of
-from charactermemory.recall.selectivity import count_scope, distrust
+from charactermemory.recall.selectivity import count_scope
 from charactermemory.recall.standing import ASSUMED, Standing, hinted
+from charactermemory.recall.trust import Trust
 
 HUB_PAIRS: dict[RelationType, ObjectType] = {
     RelationType.ABOUT: ObjectType.DERIVED_MEMORY,
@@ -68,10 +67,10 @@ class Explorer:
     Statistics that fail are marked unhealthy and done without.
     """
 
-    def __init__(self, stores: Stores, limits: GraphLimits, policy: LifecyclePolicy) -> None:
+    def __init__(self, graph: GraphStore, trust: Trust, limits: GraphLimits, policy: LifecyclePolicy) -> None:
         """Make an explorer; nothing is read yet."""
-        self._graph = stores.graph
-        self._statistics: StatisticsStore = stores.statistics
+        self._graph = graph
+        self._trust = trust
         self._limits = limits
         self._policy = policy
         self.found = Exploration()
@@ -101,10 +100,12 @@ class Explorer:
         wanted = [ref for ref in refs if ref.object_type in STATED_TYPES and ref not in hints]
         if not wanted:
             return True
+        if not self._trust:
+            return False
         try:
-            states = self._statistics.states(wanted)
+            states = self._trust.statistics.states(wanted)
         except RetrievalStatsStoreError as error:
-            distrust(self._statistics, "state_read", error)
+            self._trust.lost("state_read", error)
             return False
         for ref, state in states.items():
             hints[ref] = hinted(state, self._policy)
@@ -124,7 +125,7 @@ class Explorer:
 
     def _with_best(self, hub: MemoryObjectRef, around: Neighbourhood) -> Neighbourhood:
         """Add the best objects of a hub with more edges than were read, as the statistics know them."""
-        if hub.object_type not in HUB_TYPES:
+        if hub.object_type not in HUB_TYPES or not self._trust:
             return around
         known = set(around.edges)
         more: list[Edge] = []
@@ -133,11 +134,11 @@ class Explorer:
                 kind = HUB_PAIRS.get(relation)
                 if outgoing or kind is None or kind not in self._limits.types:
                     continue
-                best = self._statistics.best(
+                best = self._trust.statistics.best(
                     hub, relation, kind, count_scope(self._policy), self._limits.max_fanout_per_node
                 )
                 more += [edge for ref in best if (edge := Edge(ref, relation, hub)) not in known]
         except RetrievalStatsStoreError as error:
-            distrust(self._statistics, "best_read", error)
+            self._trust.lost("best_read", error)
         self.found.suggested.update(more)
         return Neighbourhood((*around.edges, *more), around.capped)

@@ -23,6 +23,7 @@ from charactermemory.recall.roads import DEFAULT_ROADS, Road
 from charactermemory.recall.roots import merge_roots
 from charactermemory.recall.selectivity import Planner
 from charactermemory.recall.trace import trace
+from charactermemory.recall.trust import Trust
 from charactermemory.recall.verdict import judge
 
 
@@ -47,13 +48,14 @@ def retrieve(
         ((road.name, proposal) for road, answer in answers for proposal in answer.proposals),
         context.candidate_limits.max_graph_roots,
     )
-    plans = Planner(stores.statistics, knobs, limits, policy).plan(roots.selected)
+    trust = Trust(stores.statistics)
+    plans = Planner(trust, knobs, limits, policy).plan(roots.selected)
     decisions = [row for root in roots.selected if root.ref in plans for row in plans[root.ref].decisions]
     walks = [
         Walk(root.ref, limits, plans[root.ref].overrides if root.ref in plans else NO_OVERRIDES)
         for root in roots.selected
     ]
-    explorer = Explorer(stores, limits, policy)
+    explorer = Explorer(stores.graph, trust, limits, policy)
     found = explorer.explore(walks)
     traversed = sorted({edge for walk in walks for edge in walk.relations}, key=_edge_key)
     link_ids = stores.graph.link_ids(traversed) if context.include_trace and traversed else {}

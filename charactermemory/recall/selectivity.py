@@ -12,11 +12,12 @@ from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.domain.model import Model
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
-from charactermemory.ports.statistics import Count, CountScope, StatisticsStore
+from charactermemory.ports.statistics import Count, CountScope
 from charactermemory.recall.context import GraphLimits
 from charactermemory.recall.expansion import Overrides
 from charactermemory.recall.knobs import FanoutSpec, RecallKnobs
 from charactermemory.recall.roots import Root
+from charactermemory.recall.trust import Trust
 
 HIGH_SELECTIVITY = 0.5
 """From this score on a decision is labelled high_selectivity (recall.md §12.5)."""
@@ -79,10 +80,11 @@ class Planner:
     """Plans the notions of one retrieve. Reads health and global counts once; failures mean fallback."""
 
     def __init__(
-        self, statistics: StatisticsStore, knobs: RecallKnobs, limits: GraphLimits, policy: LifecyclePolicy
+        self, trust: Trust, knobs: RecallKnobs, limits: GraphLimits, policy: LifecyclePolicy
     ) -> None:
         """Make a planner; nothing is read before the first plan."""
-        self._statistics = statistics
+        self._trust = trust
+        self._statistics = trust.statistics
         self._knobs = knobs
         self._limits = limits
         self._scope = count_scope(policy)
@@ -111,12 +113,7 @@ class Planner:
 
     def _overall(self) -> dict[FanoutSpec, int]:
         """Read health and the global counts; nothing at all if any of it fails."""
-        try:
-            # Recall takes no notice of lag, so it need not ask the graph for its head.
-            if self._statistics.health(0).state == "unhealthy":
-                return {}
-        except RetrievalStatsStoreError as error:
-            distrust(self._statistics, "health_check", error)
+        if not self._trust:
             return {}
         found: dict[FanoutSpec, int] = {}
         try:
@@ -125,7 +122,7 @@ class Planner:
                 if count is not None:
                     found[spec] = self._in_scope(count)
         except RetrievalStatsStoreError as error:
-            distrust(self._statistics, "global_counter_read", error)
+            self._trust.lost("global_counter_read", error)
             return {}
         return found
 
@@ -140,7 +137,7 @@ class Planner:
                     for hub, count in self._statistics.counts(hubs, *spec.pair).items():
                         found[hub, spec] = self._in_scope(count)
         except RetrievalStatsStoreError as error:
-            distrust(self._statistics, "counter_read", error)
+            self._trust.lost("counter_read", error)
         return found
 
     def _in_scope(self, count: Count) -> int:
@@ -184,11 +181,3 @@ def _label(score: float, chosen: int, support: float) -> DecisionLabel:
     if score >= HIGH_SELECTIVITY:
         return "high_selectivity"
     return "low_selectivity_supported" if support > 1 else "low_selectivity_rejected"
-
-
-def distrust(statistics: StatisticsStore, step: str, error: RetrievalStatsStoreError) -> None:
-    """Mark the statistics unhealthy after a failed read; that this may fail too changes nothing."""
-    try:
-        statistics.mark_unhealthy(f"{step}: {error.kind}")
-    except RetrievalStatsStoreError:
-        return

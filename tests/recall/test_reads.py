@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.objects import MemoryObject
 from charactermemory.domain.scene import Participant, Scene
+from charactermemory.ports.statistics import ObjectState
 from charactermemory.recall import CandidateLimits, GraphLimits, RetrievalContext
 from charactermemory.revise.drafts import ForgetCascade, ForgetMemoryDraft
 from charactermemory.testing.builders import (
@@ -26,7 +28,8 @@ from tests.support import plans
 from tests.support.rig import Rig
 
 MAX_GRAPH_ROUND_TRIPS = 6
-"""DESIGN §5."""
+MAX_STATISTICS_QUERIES = 3
+"""DESIGN §5, for a retrieve without a named notion."""
 
 GRAPH_READS = {"neighbours", "link_ids", "read"}
 STATISTICS_READS = {"health", "counts", "global_count", "best", "states"}
@@ -207,3 +210,34 @@ def test_the_clock_is_not_asked(world: World) -> None:
 
     object.__setattr__(world.stores, "clock", stopped)
     assert refs_in(world.retrieve(scene=Scene.at(NOON, Participant(key=items[0].id))))
+
+
+def test_statistics_are_asked_seldom(world: World) -> None:
+    items = life()
+    world.store(*items)
+    said = [item for item in items if item.ref.object_type == "observation"]
+    world.vectors.script(dense=[(item, 0.9 - n / 1_000) for n, item in enumerate(said)])
+
+    world.retrieve(graph_limits=GraphLimits(max_fanout_per_node=4))
+
+    assert 1 < len(world.statistics.names()) <= MAX_STATISTICS_QUERIES
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_statistics_that_are_wrong_hide_nothing(world: World, trusted: bool) -> None:
+    happened = episode()
+    said = [observation(happened, n) for n in range(90)]
+    world.store(happened, *said)
+    world.vectors.script(dense=[(said[0], 0.9)])
+    if not trusted:
+        world.statistics.inner.mark_unhealthy("drifted")
+
+    def all_forgotten(states: dict[object, ObjectState]) -> dict[object, ObjectState]:
+        return {ref: replace(state, suppressed=True, current=False) for ref, state in states.items()}
+
+    for _ in range(3):
+        world.statistics.alter("states", all_forgotten)
+    outcome = world.retrieve()
+
+    assert len(outcome.pack.salient_observations) == 16
+    assert trusted or outcome.rationale.lifecycle_omission_count == 0
