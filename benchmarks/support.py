@@ -158,7 +158,9 @@ def mapped(data: RememberInput, token: int) -> Iterator[Triple]:
 def records(data: RememberInput, embedder: ReadyVectors) -> list[VectorRecord]:
     """Return the points of a moment."""
     surfaces = [surface for item in objects_of(data) if (surface := surface_of(item)) is not None]
-    return [VectorRecord(surface, embedder.generate_embedding(surface.embedding_text)) for surface in surfaces]
+    return [
+        VectorRecord(surface, embedder.generate_embedding(surface.embedding_text)) for surface in surfaces
+    ]
 
 
 def engine_of(memory: CharacterMemory) -> Any:
@@ -179,7 +181,10 @@ def grow(root: Path, moments: int) -> None:
         stores = memory.stores
         if stores.graph.head() == 0:
             provenance = CandidateProvenance.unavailable(ProducerKind.CALLER)
-            people = [EntityDraft(id=notion_id(n), created_at=_BIRTH, schema_version=SCHEMA_VERSION) for n in range(_NOTIONS)]
+            people = [
+                EntityDraft(id=notion_id(n), created_at=_BIRTH, schema_version=SCHEMA_VERSION)
+                for n in range(_NOTIONS)
+            ]
             memory.commit(
                 RememberWritePlan.new().with_candidates(*(candidate(draft, provenance) for draft in people))
             )
@@ -193,7 +198,9 @@ def grow(root: Path, moments: int) -> None:
         for page in _pages(range(start, moments)):
             data = [moment(number) for number in page]
             stores.vectors.write([record for item in data for record in records(item, embedder)], (), head)
-            stores.statistics.apply(project(map(_stored, chain.from_iterable(map(objects_of, data))), _PEOPLE), head)
+            stores.statistics.apply(
+                project(map(_stored, chain.from_iterable(map(objects_of, data))), _PEOPLE), head
+            )
         stores.vectors.flush(head)
         stores.statistics.advance(head)
 

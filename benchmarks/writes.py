@@ -109,7 +109,8 @@ def measure_threads(root: Path, commits: int) -> float:
                 assert memory.commit(plans[index]).complete
 
         threads = [
-            threading.Thread(target=work, args=(range(number, commits, THREADS),)) for number in range(THREADS)
+            threading.Thread(target=work, args=(range(number, commits, THREADS),))
+            for number in range(THREADS)
         ]
         for thread in threads:
             thread.start()
@@ -151,7 +152,9 @@ def measure_import(root: Path) -> tuple[str, int, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--objects", type=int, nargs="+", default=[0, 10_000, 100_000])
     parser.add_argument("--commits", type=int, default=300, help="commits measured at each size")
     parser.add_argument("--folder", help="where the stores are made; the disk that is measured")

@@ -118,6 +118,10 @@ class RecordingConnection:
         with self._call("dump"):
             return self.inner.dump(graph)
 
+    def version(self) -> int | None:
+        """See `Connection`; no call to the store, so none is recorded."""
+        return self.inner.version()
+
     def sync(self) -> None:
         """See `Connection`."""
         with self._call("sync"):

@@ -98,9 +98,12 @@ def test_round_trips_are_few_and_known(store: OxigraphStore, connection: Recordi
     assert names(lambda: store.observations_of([happened.id])) == ["query"]
     assert names(lambda: store.members_of(happened.id)) == ["query"]
     assert names(lambda: store.receipts(0, 40)) == ["query"]
-    assert names(store.head) == ["query", "query"]
-    assert names(lambda: put(store, *items)) == ["query", "query", "query"]
-    assert names(lambda: put(store, notion())) == ["query"] * 3 + ["update", "ask", "sync"]
+    # The end of a graph that only this process writes is known without asking.
+    head: list[CallName] = [] if connection.version() is not None else ["query", "query"]
+    assert names(store.head) == head
+    assert names(lambda: put(store, *items)) == [*head, "query"]
+    assert names(lambda: put(store, notion())) == [*head, "query", "update", "ask", "sync"]
+    assert names(store.head) == head
     empty: list[Callable[[], object]] = [
         lambda: store.read([]),
         lambda: store.existing([]),

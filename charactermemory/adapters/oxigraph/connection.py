@@ -98,6 +98,13 @@ class Connection(Protocol):
         """Yield every triple of `graph` as an N-Quads line with its line feed, unsorted, one snapshot."""
         ...
 
+    def version(self) -> int | None:
+        """Return a number that goes up by one with every update and whenever the store may be another.
+
+        None where others write the store too (service): what was read of it holds no longer than its call.
+        """
+        ...
+
     def sync(self) -> None:
         """Make every update that returned before this call durable, as far as the store lets us.
 

@@ -58,6 +58,7 @@ class SharedStore:
         self._open: _Open | None = None
         self._closing = False
         self._suspect = False
+        self._version = 0
         self._seen = threading.local()
         try:
             with self._folder_errors():
@@ -131,6 +132,7 @@ class SharedStore:
         opened.close()
         self._open = None
         self._suspect = True
+        self._version += 1
 
     def sync(self) -> None:
         """Sync the log if an update ran since the last sync that succeeded.
@@ -165,7 +167,13 @@ class SharedStore:
                 raise ResponseLost(f"the update failed: {error}", in_flight=False) from error
             with self._calls:
                 opened.applied += 1
+                self._version += 1
             opened.log.wrote(text)
+
+    def version(self) -> int:
+        """Return the number of updates here, and of failures after which the engine was opened anew."""
+        self.owner.check()
+        return self._version
 
     def close(self) -> None:
         """Wait for the calls that run, flush, close the engine, and give the folder back."""
@@ -232,6 +240,10 @@ class EmbeddedConnection:
         """See `Connection`."""
         with self._shared().use() as opened:
             return opened.engine.dump(graph)
+
+    def version(self) -> int:
+        """See `Connection`."""
+        return self._shared().version()
 
     def sync(self) -> None:
         """See `Connection`."""

@@ -7,6 +7,7 @@ It serialises updates, so it hides the races of the persistent engine and is no 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 
 from pyoxigraph import NamedNode, Triple
@@ -25,6 +26,8 @@ class InMemoryConnection:
         self._pid = os.getpid()
         self._forks = fork_count()
         self._closed = False
+        self._lock = threading.Lock()
+        self._version = 0
 
     def _use(self) -> Engine:
         if self._forks != fork_count():
@@ -48,6 +51,8 @@ class InMemoryConnection:
             engine.store.update(text)
         except (OSError, SyntaxError, ValueError, RuntimeError) as error:
             raise DatabaseError(detail=f"the update failed: {error}") from error
+        with self._lock:
+            self._version += 1
 
     def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
         """See `Connection`."""
@@ -56,6 +61,11 @@ class InMemoryConnection:
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection`."""
         return self._use().dump(graph)
+
+    def version(self) -> int:
+        """See `Connection`."""
+        self._use()
+        return self._version
 
     def sync(self) -> None:
         """See `Connection`; there is nothing to sync."""

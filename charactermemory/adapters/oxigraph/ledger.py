@@ -7,6 +7,7 @@ them all.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pyoxigraph import NamedNode, Triple
 
@@ -34,22 +35,51 @@ RECEIPTS_PER_QUERY = 50
 _PREDICATES = (cm.OPERATION, cm.AT, cm.WROTE, cm.TOUCHED)
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The last token of the receipts and of the fences, as of one version of the store."""
+
+    version: int | None
+    head: int
+    fence: int
+
+
 class Ledger:
-    """The receipts of one collection's graph."""
+    """The receipts of one collection's graph.
+
+    The head is asked for several times a commit, and read anew only when the store may have changed.
+    """
 
     def __init__(self, connection: Connection, graph: NamedNode) -> None:
         self._connection = connection
         self._graph = graph
+        self._end = _End(None, 0, 0)
 
     def head(self) -> int:
-        """Return the number of the last commit or raised head, 0 for none; two round trips."""
-        return self._last()[0]
+        """Return the number of the last commit or raised head, 0 for none; at most two round trips."""
+        return self._last().head
 
     def greatest_token(self) -> int:
         """Return the greatest token of receipts and fences; no later writer may go below it."""
-        return max(self._last())
+        end = self._last()
+        return max(end.head, end.fence)
 
-    def _last(self) -> tuple[int, int]:
+    def committed(self, token: int) -> None:
+        """Take note that the holder of the writer lock has added commit `token`.
+
+        If nothing else was written since the end was last read, there is no need to read it again.
+        """
+        version, end = self._connection.version(), self._end
+        if version is not None and end.version == version - 1:
+            self._end = _End(version, max(token, end.head), end.fence)
+
+    def _last(self) -> _End:
+        version, end = self._connection.version(), self._end
+        if version is None or end.version != version:
+            end = self._end = _End(version, *self._read_last())
+        return end
+
+    def _read_last(self) -> tuple[int, int]:
         volume, fence = None, 0
         for volume_number, fence_token in self._connection.query(queries.top_volume(self._graph)):
             volume = found_number(volume_number) if volume_number is not None else volume

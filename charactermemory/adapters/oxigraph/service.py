@@ -159,6 +159,10 @@ class ServiceConnection:
             self._check(response)
             yield from as_nquads(_lines(response.iter_bytes()), graph)
 
+    def version(self) -> None:
+        """See `Connection`; any process may write to the endpoint."""
+        self._use()
+
     def sync(self) -> None:
         """See `Connection`; durability is the endpoint's (consistency.md §1)."""
         self._use()

@@ -57,7 +57,7 @@ class OxigraphStore:
         writer: Writer | None = None
         try:
             with self._writer_lock.hold(self._collection, self._settle, self._ledger.greatest_token) as grant:
-                writer = Writer(self._connection, self._graph, grant, self._watch_seconds)
+                writer = Writer(self._connection, self._graph, self._ledger, grant, self._watch_seconds)
                 yield writer
         finally:
             if writer is not None and writer.applied:

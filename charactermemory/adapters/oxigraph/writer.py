@@ -29,12 +29,19 @@ MAX_TRIPLES = 20_000
 class Writer:
     """The `GraphWriter` of one grant of the writer lock."""
 
-    def __init__(self, connection: Connection, graph: NamedNode, grant: Grant, watch_seconds: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        graph: NamedNode,
+        ledger: Ledger,
+        grant: Grant,
+        watch_seconds: float,
+    ) -> None:
         self._connection = connection
         self._graph = graph
         self._grant = grant
         self._watch_seconds = watch_seconds
-        self._ledger = Ledger(connection, graph)
+        self._ledger = ledger
         self.applied = False
 
     @property
@@ -58,6 +65,7 @@ class Writer:
         if refused := guard.refusal(planned, state):
             raise refused
         self._insert(planned, self._triples(batch, planned, fresh))
+        self._ledger.committed(self.token)
         self.applied = True
         return self.token
 
