@@ -21,8 +21,9 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import cast
 from uuid import UUID
 
 from pyoxigraph import NamedNode, Quad, Store, Triple
@@ -99,14 +100,9 @@ class Timed:
     def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
         return self._timed("match", lambda: self.inner.match(graph, patterns))  # type: ignore[return-value]
 
-    def dump(self, graph: NamedNode) -> Iterator[bytes]:
-        return self.inner.dump(graph)
-
-    def sync(self) -> None:
-        self.inner.sync()
-
-    def close(self) -> None:
-        self.inner.close()
+    def __getattr__(self, name: str) -> object:
+        """Everything else is passed on untimed."""
+        return getattr(self.inner, name)
 
 
 class Ids:
@@ -241,37 +237,49 @@ class Script:
         target = self.sample[4]
         yield "forget 1", lambda: self.put(event=forgetting(target, id=self.ids()))
 
-    def run(self, rounds: int) -> None:
-        for number in range(rounds + 2):
-            for name, step in self.steps():
-                if number < 2:
+    def run(self, timing: bool) -> None:
+        """Take every step once."""
+        for name, step in self.steps():
+            if timing:
+                with self.timed.doing(name):
                     step()
-                else:
-                    with self.timed.doing(name):
-                        step()
+            else:
+                step()
 
 
-def measured(size: int, rounds: int, service: bool) -> dict[Label, float]:
-    """Return the fastest time, in ms, of every call of the script in a collection of `size` objects."""
-    with tempfile.TemporaryDirectory() as root:
-        folder = Path(root) / COLLECTION
-        EmbeddedConnection(Path(root), COLLECTION).close()
+@contextmanager
+def opened(size: int, service: bool) -> Iterator[Script]:
+    """Fill a collection of `size` objects and open it."""
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        EmbeddedConnection(root, COLLECTION).close()
         started = time.perf_counter()
-        sample = fill(folder, size, notion(id=Ids(3)()))
+        sample = fill(root / COLLECTION, size, notion(id=Ids(3)()))
         print(f"{size} objects written in {time.perf_counter() - started:.1f} s", flush=True)
-        if not service:
-            return scripted(EmbeddedConnection(Path(root), COLLECTION), sample, rounds)
-        with OxigraphServer(folder) as server:
-            return scripted(ServiceConnection(server.url), sample, rounds)
-
-
-def scripted(connection: Connection, sample: list[MemoryObject], rounds: int) -> dict[Label, float]:
-    timed = Timed(connection)
-    with closing(OxigraphStore(timed, COLLECTION, ThreadWriterLock(f"bench:{id(timed)}"))) as store:
-        script = Script(store, timed, sample)
+        connection: Connection
+        if service:
+            server = stack.enter_context(OxigraphServer(root / COLLECTION))
+            connection = ServiceConnection(server.url)
+        else:
+            connection = EmbeddedConnection(root, COLLECTION)
+        timed = Timed(connection)
+        store = OxigraphStore(cast(Connection, timed), COLLECTION, ThreadWriterLock(str(root)))
+        script = Script(stack.enter_context(closing(store)), timed, sample)
         script.prepare()
-        script.run(rounds)
-    return {label: min(taken) for label, taken in timed.taken.items()}
+        yield script
+
+
+def measured(sizes: Sequence[int], rounds: int, service: bool) -> list[dict[Label, float]]:
+    """Return the fastest time, in ms, of every call of the script in collections of these sizes.
+
+    The collections take turns, so that both see the same state of the machine.
+    """
+    with ExitStack() as stack:
+        scripts = [stack.enter_context(opened(size, service)) for size in sizes]
+        for number in range(rounds + 2):
+            for script in scripts:
+                script.run(timing=number >= 2)
+        return [{label: min(taken) for label, taken in script.timed.taken.items()} for script in scripts]
 
 
 def main() -> int:
@@ -282,7 +290,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--service", action="store_true")
     options = parser.parse_args()
-    small, large = (measured(size, options.rounds, options.service) for size in options.sizes)
+    small, large = measured(options.sizes, options.rounds, options.service)
     if small.keys() != large.keys():
         print("the two collections were asked different questions:", sorted(small.keys() ^ large.keys()))
         return 1
