@@ -209,7 +209,8 @@ class Bench:
 
         manager.algorithm = FIFO(50)
         with OpenAIStub() as stub:
-            bare, wrapped = (OpenAI(base_url=stub.url, api_key="any") for _ in range(2))
+            bare: Any = OpenAI(base_url=stub.url, api_key="any")
+            wrapped: Any = OpenAI(base_url=stub.url, api_key="any")
             with closing(bare), closing(wrapped):
                 with_history(history_manager=manager)(wrapped)
                 alone, together = [], []
