@@ -58,9 +58,13 @@ class Verdict:
                 instant = episode.object.scene.instant
         return judged(found, self.policy, instant)
 
-    def surprises(self) -> bool:
-        """Whether the graph denies what was assumed, or the other way round."""
-        return any(self.standing(ref).denied != self.found.hint(ref).denied for ref in self.read)
+    def contradicts(self, walk: Walk) -> bool:
+        """Whether the walk would go otherwise, knowing what is known now.
+
+        Compared with what the walk did, not with the hints: some of those came only after it.
+        """
+        assumed = {walk.root: None, **dict.fromkeys(walk.visited), **walk.filtered}
+        return any(self.standing(ref).denied != denial for ref, denial in assumed.items())
 
     def content(self, ref: MemoryObjectRef) -> MemoryObject | None:
         """Return the object itself; None if it was not read."""
@@ -92,7 +96,7 @@ def judge(
     unconfirmed = {
         edge for edge in found.suggested if (item := verdict.content(edge.source)) and not _states(item, edge)
     }
-    if not (unconfirmed or found.guessed or verdict.surprises()):
+    if not (unconfirmed or found.guessed or any(map(verdict.contradicts, walks))):
         return verdict, list(walks)
     around: Surroundings = found.around
     if unconfirmed:
