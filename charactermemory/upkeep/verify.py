@@ -164,7 +164,8 @@ def _compared(stores: Stores) -> VerifyReport:
         found += _strangers(stores, refs, "vector_not_wanted")
     for refs in _state_pages(stores):
         found += _strangers(stores, refs, "statistics_state")
-    return VerifyReport(objects=objects, points=points, found=tuple(found), went_back=gone)
+    distinct = tuple(dict.fromkeys(found))  # a link's end may be judged on several pages
+    return VerifyReport(objects=objects, points=points, found=distinct, went_back=gone)
 
 
 def _compare(stores: Stores, refs: list[MemoryObjectRef]) -> Iterator[Difference]:
