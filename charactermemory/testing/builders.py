@@ -35,11 +35,6 @@ def numbered_id(number: int) -> MemoryId:
     return UUID(int=number)
 
 
-def ref(item: MemoryObject) -> MemoryObjectRef:
-    """Return the typed reference of an object or link."""
-    return item.ref
-
-
 def episode(**fields: Any) -> Episode:
     """An episode at noon with nobody present and no summary."""
     defaults: dict[str, Any] = {"id": new_id(), "created_at": NOON, "scene": Scene.at(NOON)}
