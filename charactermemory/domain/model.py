@@ -59,7 +59,7 @@ def to_utc(value: datetime) -> datetime:
 
 def utc_text(value: datetime) -> str:
     """Write an instant as RFC 3339 in UTC with exactly six fraction digits and `Z`."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return value.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 _Storable = BeforeValidator(_storable_text)

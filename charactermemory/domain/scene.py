@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated
 
 from pydantic import AwareDatetime, Field, PlainSerializer, field_validator
@@ -50,6 +50,17 @@ class Scene(Model):
     participants: Annotated[tuple[Participant, ...], Listed] = ()
     setting: Setting | None = None
     custom_values: dict[Key, Text] = Field(default_factory=dict)
+
+    @field_validator("time", mode="after")
+    @classmethod
+    def _fix_offset(cls, value: datetime) -> datetime:
+        """Keep the offset and nothing else of the zone, as the graph does: equal scenes are alike in all."""
+        return value.replace(tzinfo=timezone(value.utcoffset() or timedelta()), fold=0)
+
+    @field_validator("custom_values", mode="after")
+    @classmethod
+    def _sort_keys(cls, value: dict[str, str]) -> dict[str, str]:
+        return dict(sorted(value.items()))
 
     @field_validator("participants", mode="after")
     @classmethod

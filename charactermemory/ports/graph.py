@@ -6,7 +6,7 @@ read is set-based, and every read of a node's neighbours is capped inside the st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -75,11 +75,23 @@ class Edge:
 class Neighbourhood:
     """The edges that touch one node, in either direction.
 
-    `capped` holds the (relation, outgoing) reads that met the cap: there is more than was read.
+    `capped` holds the (relation, outgoing) reads that met the cap: there is more than was read. `turns` holds,
+    of an episode, the observation at each position that was asked for and is taken; their edges are among
+    `edges`, whatever the cap.
     """
 
     edges: tuple[Edge, ...] = ()
     capped: frozenset[tuple[RelationType, bool]] = field(default_factory=frozenset)
+    turns: Mapping[int, MemoryId] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an observation stands, and the notion that spoke it, if any."""
+
+    episode_id: MemoryId
+    position: int
+    speaker: MemoryId | None = None
 
 
 class GraphWriter(Protocol):
@@ -149,8 +161,12 @@ class GraphStore(Protocol):
         """Return the receipts numbered in (after, upto], ascending, asked for by name; gaps are left out."""
         ...
 
-    def read(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, Stored]:
-        """Return the stored objects among `refs` with content and lifecycle, all from one snapshot."""
+    def read(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> dict[MemoryObjectRef, Stored]:
+        """Return the stored objects among `refs` with digest and lifecycle, all from one snapshot.
+
+        Contents too, unless one is known that has the digest found there: under it nothing ever changes. With
+        `anew` every content is read, whatever is known of it.
+        """
         ...
 
     def existing(self, refs: Collection[MemoryObjectRef]) -> set[MemoryObjectRef]:
@@ -187,12 +203,17 @@ class GraphStore(Protocol):
         nodes: Collection[MemoryObjectRef],
         relations: Collection[RelationType],
         cap: int,
+        turns: Collection[tuple[MemoryId, int]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """Return the edges touching each node, in one round trip.
 
         At most `cap` + 1 edges are read per (node, relation, direction); the one over tells that there is more
-        and is left out.
+        and is left out. `turns` are (episode, position) pairs of episodes among the nodes, looked up exactly.
         """
+        ...
+
+    def places(self, observation_ids: Collection[MemoryId]) -> dict[MemoryId, Place]:
+        """Return where each observation stands; one that is not stored has no key."""
         ...
 
     def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
-from charactermemory.domain.digest import digest
 from charactermemory.domain.lifecycle import derived_links
 from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject
 from charactermemory.domain.repair import RepairMarker, StatsUpdateMarker, VectorIndexMarker
@@ -42,7 +42,8 @@ def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> R
         PlanTooLarge, UnsupportedSchemaVersion, DuplicatePosition, StoreError: see `GraphWriter.apply`.
     """
     ensure_writable(stores)
-    if len(plan.to_json().encode()) > PLAN_BYTES:
+    wire = plan.to_json().encode()
+    if len(wire) > PLAN_BYTES:
         raise InvalidInput((("/candidates", f"a plan's JSON may hold {PLAN_BYTES} bytes; split it"),))
     rows = validate_plan(plan, stores.graph)
     if any(row.status is CandidateValidationStatus.INVALID for row in rows):
@@ -53,7 +54,7 @@ def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> R
         return RememberOutcome(diagnostics=_diagnostics(plan, rows, ()))
     batch = WriteBatch(
         operation="commit",
-        plan_digest=digest(plan),
+        plan_digest=hashlib.sha256(wire).hexdigest(),
         at=stores.clock(),
         objects=(*objects, *links),
         requires=tuple(required(objects + authored)),

@@ -20,7 +20,7 @@ from charactermemory.testing.builders import (
     observation,
     thread,
 )
-from charactermemory.testing.graph_contract_writes import content, put
+from charactermemory.testing.graph_contract_writes import content, put, read_back
 
 
 def known(store: GraphStore, name: str) -> tuple[object, ...]:
@@ -37,7 +37,7 @@ class GraphLifecycleContract:
         put(store, happened)
         before = content(store).splitlines()
         assert put(store, event=forgetting(happened), operation="forget") == 2
-        stored = store.read([happened.ref])[happened.ref]
+        stored = read_back(store, [happened.ref])[happened.ref]
         assert stored.object == happened.replace(retention_state=RetentionState.SUPPRESSED)
         assert (stored.authored, stored.suppressed, stored.current) == (happened, True, False)
         assert set(before) <= set(content(store).splitlines())
@@ -48,7 +48,7 @@ class GraphLifecycleContract:
         put(store, old, late)
         put(store, event=forgetting(old, late, at=at(60)))
         put(store, event=forgetting(old, at=at(50)))
-        stored = store.read([old.ref, late.ref])
+        stored = read_back(store, [old.ref, late.ref])
         dates = [getattr(stored[item.ref].object, "updated_at") for item in (old, late)]  # noqa: B009 - a union
         assert dates == [at(60), at(120)]
 
@@ -57,18 +57,18 @@ class GraphLifecycleContract:
         target, hit = episode(), episode()
         put(store, target, hit)
         put(store, event=forgetting(target, suppresses=(hit.ref,)))
-        stored = store.read([target.ref, hit.ref])
+        stored = read_back(store, [target.ref, hit.ref])
         assert [stored[item.ref].suppressed for item in (target, hit)] == [False, True]
 
     def test_what_was_born_suppressed_is_as_written(self, store: GraphStore) -> None:
         """It may be replayed, also after an event."""
         item = belief(retention_state=RetentionState.SUPPRESSED)
         put(store, item)
-        assert store.read([item.ref])[item.ref].authored is None
+        assert read_back(store, [item.ref])[item.ref].authored is None
         assert put(store, item) is None
         put(store, event=forgetting(item))
         assert put(store, item) is None
-        assert store.read([item.ref])[item.ref].suppressed
+        assert read_back(store, [item.ref])[item.ref].suppressed
 
     def test_what_was_forgotten_does_not_come_back(self, store: GraphStore) -> None:
         """Its own plan is a collision from then on (case core-43)."""
@@ -88,17 +88,17 @@ class GraphLifecycleContract:
         story = thread()
         put(store, story)
         put(store, event=forgetting(story))
-        assert store.read([story.ref])[story.ref].object == story
+        assert read_back(store, [story.ref])[story.ref].object == story
 
     def test_a_successor_supersedes_whatever_becomes_of_it(self, store: GraphStore) -> None:
         """The predecessor stays as it is, active and superseded; both reasons are told."""
         old = belief()
         first, second = (belief(id=numbered_id(n), supersedes=(old.id,)) for n in (2, 1))
         put(store, old)
-        assert store.read([old.ref])[old.ref].current
+        assert read_back(store, [old.ref])[old.ref].current
         put(store, first, second, *derived_links(first), *derived_links(second))
         put(store, event=forgetting(first))
-        stored = store.read([old.ref, first.ref, second.ref])
+        stored = read_back(store, [old.ref, first.ref, second.ref])
         assert stored[old.ref].object == old
         assert stored[old.ref].superseded_by == (second.id, first.id)
         assert (stored[old.ref].suppressed, stored[old.ref].superseded) == (False, True)
@@ -155,7 +155,7 @@ class GraphLifecycleContract:
         assert known(store, "ally") == (who.id,)
         assert known(store, "alice") == ()
         assert store.names_of([who.id]) == {who.id: ("Ally",)}
-        stored = store.read([old.ref])[old.ref]
+        stored = read_back(store, [old.ref])[old.ref]
         assert (stored.object, stored.superseded_by) == (old, (new.id,))
 
     def test_a_forgotten_rename_brings_no_name_back(self, store: GraphStore) -> None:

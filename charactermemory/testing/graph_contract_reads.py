@@ -25,7 +25,7 @@ from charactermemory.testing.builders import (
     thread,
     unknown_ref,
 )
-from charactermemory.testing.graph_contract_writes import OpenStore, content, every_object, put
+from charactermemory.testing.graph_contract_writes import OpenStore, content, every_object, put, read_back
 
 EVERY_RELATION = tuple(RelationType)
 
@@ -78,7 +78,7 @@ class GraphReadsContract:
         """Also where a link already names it."""
         who, lost = notion(), unknown_ref()
         put(store, who, link(who, lost), link(lost, who))
-        assert set(store.read([who.ref, lost])) == {who.ref}
+        assert set(read_back(store, [who.ref, lost])) == {who.ref}
         assert store.existing([who.ref, lost]) == {who.ref}
 
     def test_many_are_read_at_once(self, store: GraphStore) -> None:
@@ -88,7 +88,7 @@ class GraphReadsContract:
         put(store, *people)
         put(store, *others)
         refs = [item.ref for item in people + others]
-        assert set(store.read(refs + refs)) == set(refs)
+        assert set(read_back(store, refs + refs)) == set(refs)
         assert store.existing(refs) == set(refs)
 
     def test_memories_are_found_by_their_sources(self, store: GraphStore) -> None:
@@ -126,7 +126,7 @@ class GraphReadsContract:
             link(held, said, RelationType.ABOUT),
             link(said, other, RelationType.OBSERVED_IN),
         )
-        stored = store.read([held.ref, said.ref])
+        stored = read_back(store, [held.ref, said.ref])
         assert (stored[held.ref].object, stored[said.ref].object) == (held, said)
         assert store.observations_of([other.id]) == ()
 
@@ -230,7 +230,7 @@ class GraphReadsContract:
             put(store, first.replace(relation=RelationType.MENTIONS))
         assert caught.value.object == first.ref
         assert content(store).decode().splitlines() == lines
-        assert store.read([first.ref, second.ref])[first.ref].object == first
+        assert read_back(store, [first.ref, second.ref])[first.ref].object == first
 
     def test_links_are_found_by_their_edge(self, store: GraphStore) -> None:
         """Direction, relation and types count; a field's edge has no link."""

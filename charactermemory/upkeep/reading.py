@@ -39,15 +39,17 @@ def sliced(items: Iterable[Item], size: int = PAGE) -> Iterator[list[Item]]:
 
 
 def readable(
-    graph: GraphStore, refs: Collection[MemoryObjectRef]
+    graph: GraphStore, refs: Collection[MemoryObjectRef], anew: bool = False
 ) -> tuple[dict[MemoryObjectRef, Stored], dict[MemoryObjectRef, Fault]]:
     """Return the stored objects among `refs`, and why some cannot be read (two contents, a corrupt value).
+
+    With `anew` nothing known of their contents is trusted.
 
     Raises:
         StoreError: the graph itself could not be read.
     """
     try:
-        return graph.read(refs), {}
+        return graph.read(refs, anew), {}
     except (StoredConflict, GraphQueryError) as fault:
         if isinstance(fault, GraphQueryError) and fault.kind != "hydration":
             raise
@@ -57,7 +59,7 @@ def readable(
     stored: dict[MemoryObjectRef, Stored] = {}
     faults: dict[MemoryObjectRef, Fault] = {}
     for half in (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]):
-        found, failed = readable(graph, half)
+        found, failed = readable(graph, half, anew)
         stored |= found
         faults |= failed
     return stored, faults

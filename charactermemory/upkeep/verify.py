@@ -169,7 +169,7 @@ def _compared(stores: Stores) -> VerifyReport:
 
 
 def _compare(stores: Stores, refs: list[MemoryObjectRef]) -> Iterator[Difference]:
-    stored, faults = readable(stores.graph, refs)
+    stored, faults = readable(stores.graph, refs, anew=True)
     for ref, fault in sorted(faults.items()):
         yield Difference(kind=_fault_kind(fault), object=ref)
     present = stores.vectors.present([ref for ref in stored if ref.object_type in INDEXED_TYPES])

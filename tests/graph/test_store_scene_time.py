@@ -32,7 +32,7 @@ def test_times_are_kept_as_instants_and_a_scene_with_its_offset(place: Place) ->
     said = observation(happened, created_at=there, observed_at=there)
     with closing(place.open()) as store:
         put(store, happened, said)
-        stored = store.read([happened.ref, said.ref])
+        stored = store.read([happened.ref, said.ref], anew=True)
         read, heard = stored[happened.ref].object, stored[said.ref].object
         for value in (read.created_at, heard.created_at, heard.observed_at):  # type: ignore[union-attr]
             assert value is not None
@@ -41,4 +41,4 @@ def test_times_are_kept_as_instants_and_a_scene_with_its_offset(place: Place) ->
         assert (time, time.utcoffset()) == (NOON, timedelta(hours=9))
         with pytest.raises(DeterministicIdCollision):
             put(store, happened.replace(scene=Scene.at(NOON)))
-        assert store.read([happened.ref])[happened.ref].object == happened
+        assert store.read([happened.ref], anew=True)[happened.ref].object == happened

@@ -16,6 +16,7 @@ from pyoxigraph import Literal, NamedNode
 
 from charactermemory.adapters.oxigraph import vocabulary as cm
 from charactermemory.adapters.oxigraph.connection import Term
+from charactermemory.adapters.oxigraph.contents import Content
 from charactermemory.adapters.oxigraph.mapping import (
     ASSERTION_FIELDS,
     CUSTOM_VALUE_FIELDS,
@@ -103,6 +104,10 @@ class Node:
         """Return every value of a predicate."""
         return [self._decoded(predicate, read, term) for term in self.terms.get(predicate, ())]
 
+    def digests(self) -> list[str]:
+        """Return the distinct digests, sorted."""
+        return sorted({term.value for term in self.terms.get(cm.DIGEST, ()) if isinstance(term, Literal)})
+
     def fields(self, items: Iterable[Field]) -> dict[str, Any]:
         """Return the values of plain fields by their names; None for an absent field that may be."""
         values: dict[str, Any] = {}
@@ -135,8 +140,13 @@ class Snapshot:
             found = self.nodes[iri] = Node(iri)
         return found
 
-    def stored(self, ref: MemoryObjectRef) -> Stored | None:
-        """Return the object with its lifecycle; None if it is not stored.
+    def contradicts(self, known: Mapping[MemoryObjectRef, Content]) -> bool:
+        """Whether an object is stored with another content than is known of it."""
+        nodes = ((self.nodes.get(ref_iri(ref)), content) for ref, content in known.items())
+        return any(node is not None and node.digests() != [content.digest] for node, content in nodes)
+
+    def stored(self, ref: MemoryObjectRef, known: Content | None = None) -> Stored | None:
+        """Return the object with its lifecycle; None if it is not stored. Give its content if it is known.
 
         Raises:
             StoredConflict: it is stored with several digests.
@@ -145,31 +155,34 @@ class Snapshot:
         node = self.nodes.get(ref_iri(ref))
         if node is None:
             return None
-        digests = sorted({term.value for term in node.terms.get(cm.DIGEST, ()) if isinstance(term, Literal)})
+        digests = node.digests()
         if len(digests) > 1:
             raise StoredConflict(object=ref, digests=tuple(digests))
         if not digests:
             broken(node.iri, cm.DIGEST, "missing")
-        values = node.fields(FIELDS[ref.object_type]) | _own(node, ref, self.nodes)
-        authored = _build(node, ref, values)
+        authored = _hydrated(node, ref, self.nodes) if known is None else known.authored
         successors = sorted(self.superseded_by.get(ref, ()), key=lambda item: item.int)
-        changes = self._changes(ref, values)
+        changes = self._changes(authored)
         return Stored(
-            object=authored if not changes else _build(node, ref, values | changes),
+            object=authored.replace(**changes) if changes else authored,
             authored=authored if changes else None,
             digest=digests[0],
             superseded_by=tuple(successors),
         )
 
-    def _changes(self, ref: MemoryObjectRef, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _changes(self, authored: MemoryObject) -> dict[str, Any]:
         """Return what events say otherwise than the value as written (consistency.md R4)."""
-        times = self.suppressed_at.get(ref)
-        if not times or "retention_state" not in values:
+        times = self.suppressed_at.get(authored.ref)
+        if not times or not hasattr(authored, "retention_state"):
             return {}
         effective: dict[str, Any] = {"retention_state": RetentionState.SUPPRESSED}
-        if "updated_at" in values:
-            effective["updated_at"] = max(values["updated_at"], *times)
-        return {name: value for name, value in effective.items() if values[name] != value}
+        if isinstance(authored, DerivedMemory):
+            effective["updated_at"] = max(authored.updated_at, *times)
+        return {name: value for name, value in effective.items() if getattr(authored, name) != value}
+
+
+def _hydrated(node: Node, ref: MemoryObjectRef, nodes: Mapping[NamedNode, Node]) -> MemoryObject:
+    return _build(node, ref, node.fields(FIELDS[ref.object_type]) | _own(node, ref, nodes))
 
 
 def _build(node: Node, ref: MemoryObjectRef, values: Mapping[str, Any]) -> MemoryObject:

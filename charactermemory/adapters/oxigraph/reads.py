@@ -7,7 +7,7 @@ others. Two: `head`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TypeVar
@@ -17,6 +17,7 @@ from pyoxigraph import Literal, NamedNode
 from charactermemory.adapters.oxigraph import queries
 from charactermemory.adapters.oxigraph import vocabulary as cm
 from charactermemory.adapters.oxigraph.connection import Connection, Pattern, Row, Term
+from charactermemory.adapters.oxigraph.contents import Content, Contents
 from charactermemory.adapters.oxigraph.hydration import (
     OBJECT_PREDICATES,
     SCENE_PREDICATES,
@@ -37,7 +38,7 @@ from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.errors import GraphQueryError
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
-from charactermemory.ports.graph import Edge, Neighbourhood
+from charactermemory.ports.graph import Edge, Neighbourhood, Place
 
 CHUNK = 500
 """References named in one query where an answer may be put together from several."""
@@ -91,16 +92,26 @@ class Reads:
     def __init__(self, connection: Connection, graph: NamedNode) -> None:
         self._connection = connection
         self._graph = graph
+        self.contents = Contents()
 
-    def read(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, Stored]:
+    def read(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> dict[MemoryObjectRef, Stored]:
         """See `GraphStore.read`; one query, so content and lifecycle are of one moment."""
         ordered = list(dict.fromkeys(refs))
         if not ordered:
             return {}
-        request = _Request(self._graph, ordered)
+        known = {} if anew else self.contents.among(ordered)
+        request = _Request(self._graph, ordered, known)
         snapshot = request.collect(self._connection.query(request.text()))
-        stored = ((ref, snapshot.stored(ref)) for ref in ordered)
-        return {ref: item for ref, item in stored if item is not None}
+        if snapshot.contradicts(known):  # the graph went back, and on from there
+            return self.read(ordered, anew=True)
+        stored = ((ref, snapshot.stored(ref, known.get(ref))) for ref in ordered)
+        found = {ref: item for ref, item in stored if item is not None}
+        self.contents.keep(
+            Content(item.authored or item.object, item.digest)
+            for ref, item in found.items()
+            if ref not in known
+        )
+        return found
 
     def existing(self, refs: Collection[MemoryObjectRef]) -> set[MemoryObjectRef]:
         """See `GraphStore.existing`."""
@@ -153,7 +164,11 @@ class Reads:
         return _ids_of_type((row[0] for row in rows), ObjectType.DERIVED_MEMORY)
 
     def neighbours(
-        self, nodes: Collection[MemoryObjectRef], relations: Collection[RelationType], cap: int
+        self,
+        nodes: Collection[MemoryObjectRef],
+        relations: Collection[RelationType],
+        cap: int,
+        turns: Collection[tuple[MemoryId, int]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """See `GraphStore.neighbours`; one batch of limited patterns."""
         asked = [
@@ -169,17 +184,46 @@ class Reads:
             else Pattern(None, cm.RELATIONS[relation], iris[ref], cap + 1)
             for ref, relation, outgoing in asked
         ]
+        # Two rather than one: what was written twice under one position is read the same way every time.
+        patterns += [Pattern(None, cm.TURN, turn_iri(*place), 2) for place in turns]
         edges: dict[MemoryObjectRef, list[Edge]] = {ref: [] for ref in nodes}
         capped: dict[MemoryObjectRef, set[tuple[RelationType, bool]]] = {ref: set() for ref in nodes}
         answers = self._connection.match(self._graph, patterns) if patterns else []
-        for (ref, relation, outgoing), triples in zip(asked, answers, strict=True):
+        for (ref, relation, outgoing), triples in zip(asked, answers, strict=False):
             if len(triples) > cap:
                 capped[ref].add((relation, outgoing))
             for triple in triples[:cap]:
                 other = found_ref(triple.object if outgoing else triple.subject)
                 source, target = (ref, other) if outgoing else (other, ref)
                 edges[ref].append(Edge(source, relation, target))
-        return {ref: Neighbourhood(tuple(edges[ref]), frozenset(capped[ref])) for ref in edges}
+        standing: dict[MemoryObjectRef, dict[int, MemoryId]] = {ref: {} for ref in nodes}
+        for (episode_id, position), triples in zip(turns, answers[len(asked) :], strict=True):
+            episode = MemoryObjectRef.of(ObjectType.EPISODE, episode_id)
+            found = min((found_ref(triple.subject) for triple in triples), default=None)
+            if found is not None:
+                standing[episode][position] = found.id
+                edges[episode].append(Edge(found, RelationType.OBSERVED_IN, episode))
+        return {
+            ref: Neighbourhood(tuple(dict.fromkeys(edges[ref])), frozenset(capped[ref]), standing[ref])
+            for ref in edges
+        }
+
+    def places(self, observation_ids: Collection[MemoryId]) -> dict[MemoryId, Place]:
+        """See `GraphStore.places`; one query."""
+        ids = list(dict.fromkeys(observation_ids))
+        if not ids:
+            return {}
+        nodes = [(number, object_iri(ObjectType.OBSERVATION, item)) for number, item in enumerate(ids)]
+        asked = queries.crossed(self._graph, nodes, [(0, cm.TURN), (1, cm.SPEAKER)])
+        speakers: dict[MemoryId, MemoryId] = {}
+        places: dict[MemoryId, tuple[MemoryId, int]] = {}
+        for number, kind, value, *_ in self._connection.query(queries.snapshot([asked])):
+            observation = ids[found_number(number)]
+            if found_number(kind):
+                speakers[observation] = found_ref(value).id
+            else:
+                places[observation] = _place(value)
+        return {item: Place(*place, speakers.get(item)) for item, place in places.items()}
 
     def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:
         """See `GraphStore.turns`."""
@@ -207,35 +251,53 @@ class Reads:
 
 
 class _Request:
-    """One snapshot query for objects of any types, and how its rows are put together."""
+    """One snapshot query for objects of any types, and how its rows are put together.
 
-    def __init__(self, graph: NamedNode, refs: Sequence[MemoryObjectRef]) -> None:
+    Of objects whose content is known it asks for digest and lifecycle alone.
+    """
+
+    def __init__(
+        self, graph: NamedNode, refs: Sequence[MemoryObjectRef], known: Container[MemoryObjectRef]
+    ) -> None:
         self._graph = graph
-        self._subjects: list[NamedNode] = []
-        self._refs: list[MemoryObjectRef] = []
-        self._by_type: defaultdict[ObjectType, list[tuple[int, NamedNode]]] = defaultdict(list)
-        for ref in refs:
-            self._by_type[ref.object_type].append(self._number(ref, ref_iri(ref)))
+        self._subjects = [ref_iri(ref) for ref in refs]
+        self._refs = list(refs)
+        numbered = list(enumerate(zip(refs, self._subjects, strict=True)))
+        self._known = [(number, node) for number, (ref, node) in numbered if ref in known]
+        self._unknown: defaultdict[ObjectType, list[tuple[int, NamedNode]]] = defaultdict(list)
+        for number, (ref, node) in numbered:
+            if ref not in known:
+                self._unknown[ref.object_type].append((number, node))
+        self._suppressible = [
+            (number, node) for number, (ref, node) in numbered if ref.object_type in _SUPPRESSIBLE
+        ]
+        self._derived = [
+            (number, node) for number, (ref, node) in numbered if ref.object_type is ObjectType.DERIVED_MEMORY
+        ]
 
-    def _number(self, ref: MemoryObjectRef, node: NamedNode) -> tuple[int, NamedNode]:
+    def _numbered(self, ref: MemoryObjectRef, node: NamedNode) -> tuple[int, NamedNode]:
         self._subjects.append(node)
         self._refs.append(ref)
         return len(self._subjects) - 1, node
 
     def text(self) -> str:
         """Return the query."""
-        groups = []
-        for object_type, subjects in self._by_type.items():
-            groups.append(self._fields(subjects, OBJECT_PREDICATES[object_type]))
-            if object_type in _SUPPRESSIBLE:
-                groups.append(queries.suppressions(self._graph, subjects))
-        if derived := self._by_type.get(ObjectType.DERIVED_MEMORY):
-            groups.append(queries.successions(self._graph, derived))
+        groups = [
+            self._fields(subjects, OBJECT_PREDICATES[object_type])
+            for object_type, subjects in self._unknown.items()
+        ]
+        if self._known:
+            groups.append(self._fields(self._known, (cm.DIGEST,)))
+        if self._suppressible:
+            groups.append(queries.suppressions(self._graph, self._suppressible))
+        if self._derived:
+            groups.append(queries.successions(self._graph, self._derived))
+        if derived := self._unknown.get(ObjectType.DERIVED_MEMORY):
             groups.append(queries.parts(self._graph, derived, cm.ASSERTION))
-        if episodes := self._by_type.get(ObjectType.EPISODE):
+        if episodes := self._unknown.get(ObjectType.EPISODE):
             owners = [self._refs[number] for number, _ in episodes]
-            scenes = [self._number(ref, scene_iri(ref_iri(ref))) for ref in owners]
-            settings = [self._number(ref, setting_iri(scene_iri(ref_iri(ref)))) for ref in owners]
+            scenes = [self._numbered(ref, scene_iri(ref_iri(ref))) for ref in owners]
+            settings = [self._numbered(ref, setting_iri(scene_iri(ref_iri(ref)))) for ref in owners]
             groups.append(self._fields(scenes, SCENE_PREDICATES))
             groups.append(self._fields(settings, SETTING_PREDICATES))
             groups.append(queries.parts(self._graph, scenes, cm.PARTICIPANT))

@@ -16,7 +16,7 @@ from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.errors import StoreUnavailable
 from charactermemory.ids import MemoryId, MemoryObjectRef
-from charactermemory.ports.graph import Edge, Neighbourhood, Receipt
+from charactermemory.ports.graph import Edge, Neighbourhood, Place, Receipt
 from charactermemory.ports.locks import WriterLock
 
 
@@ -57,7 +57,14 @@ class OxigraphStore:
         writer: Writer | None = None
         try:
             with self._writer_lock.hold(self._collection, self._settle, self._ledger.greatest_token) as grant:
-                writer = Writer(self._connection, self._graph, self._ledger, grant, self._watch_seconds)
+                writer = Writer(
+                    self._connection,
+                    self._graph,
+                    self._ledger,
+                    self._reads.contents,
+                    grant,
+                    self._watch_seconds,
+                )
                 yield writer
         finally:
             if writer is not None and writer.applied:
@@ -94,9 +101,9 @@ class OxigraphStore:
         """See `GraphStore`."""
         return self._ledger.receipts(after, upto)
 
-    def read(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, Stored]:
+    def read(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> dict[MemoryObjectRef, Stored]:
         """See `GraphStore`."""
-        return self._reads.read(refs)
+        return self._reads.read(refs, anew)
 
     def existing(self, refs: Collection[MemoryObjectRef]) -> set[MemoryObjectRef]:
         """See `GraphStore`."""
@@ -125,10 +132,18 @@ class OxigraphStore:
         return self._reads.members_of(thread_id)
 
     def neighbours(
-        self, nodes: Collection[MemoryObjectRef], relations: Collection[RelationType], cap: int
+        self,
+        nodes: Collection[MemoryObjectRef],
+        relations: Collection[RelationType],
+        cap: int,
+        turns: Collection[tuple[MemoryId, int]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """See `GraphStore`."""
-        return self._reads.neighbours(nodes, relations, cap)
+        return self._reads.neighbours(nodes, relations, cap, turns)
+
+    def places(self, observation_ids: Collection[MemoryId]) -> dict[MemoryId, Place]:
+        """See `GraphStore`."""
+        return self._reads.places(observation_ids)
 
     def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:
         """See `GraphStore`."""

@@ -6,6 +6,7 @@ from pyoxigraph import NamedNode, Triple
 
 from charactermemory.adapters.oxigraph import guard
 from charactermemory.adapters.oxigraph.connection import STORE_NAME, Connection, ResponseLost
+from charactermemory.adapters.oxigraph.contents import Content, Contents
 from charactermemory.adapters.oxigraph.ledger import Ledger
 from charactermemory.adapters.oxigraph.mapping import event_triples, object_triples, receipt_triples
 from charactermemory.adapters.oxigraph.settle import settle
@@ -34,6 +35,7 @@ class Writer:
         connection: Connection,
         graph: NamedNode,
         ledger: Ledger,
+        contents: Contents,
         grant: Grant,
         watch_seconds: float,
     ) -> None:
@@ -42,6 +44,7 @@ class Writer:
         self._grant = grant
         self._watch_seconds = watch_seconds
         self._ledger = ledger
+        self._contents = contents
         self.applied = False
 
     @property
@@ -66,6 +69,7 @@ class Writer:
             raise refused
         self._insert(planned, self._triples(batch, planned, fresh))
         self._ledger.committed(self.token)
+        self._contents.keep(Content(planned.items[node], planned.digests[node]) for node in fresh)
         self.applied = True
         return self.token
 
