@@ -247,11 +247,11 @@ def test_times_are_stored_in_utc_and_a_scene_keeps_its_offset(rig: Rig) -> None:
     objects = everything(local, local)
     rig.memory.commit(plan(*drafts_of(objects)))
     for item in objects:
-        stored = rig.stored(item.ref).object
-        for field in ("created_at", "updated_at", "last_touched_at", "observed_at"):
-            if (time := getattr(stored, field, None)) is not None:
-                assert time == AT
-                assert time.utcoffset() == timedelta(0)
+        for value in (item, rig.stored(item.ref).object):
+            for field in ("created_at", "updated_at", "last_touched_at", "observed_at"):
+                if (time := getattr(value, field, None)) is not None:
+                    assert time == AT
+                    assert time.utcoffset() == timedelta(0)
     scene = rig.stored(episode_ref(2)).object.scene
     assert scene.time == AT
     assert scene.time.utcoffset() == timedelta(hours=9)
