@@ -216,8 +216,9 @@ class Script:
         head = self.store.head()
         edges = [Edge(self.hub.ref, RelationType.ASSOCIATED_WITH, item.ref) for item in self.sample[:50]]
         store = self.store
-        yield "read 91", lambda: store.read(refs)
-        yield "read hub", lambda: store.read([self.hub.ref])
+        yield "read 91 anew", lambda: store.read(refs, anew=True)
+        yield "read 91 known", lambda: store.read(refs)
+        yield "read hub anew", lambda: store.read([self.hub.ref], anew=True)
         yield "existing 91", lambda: store.existing(refs)
         yield "neighbours 12 + hub, cap 64", lambda: store.neighbours(near, tuple(RelationType), 64)
         names = [f"person {number}" for number in range(10)] + ["ada", "nobody"]
