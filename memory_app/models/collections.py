@@ -68,11 +68,14 @@ class WriterLease(models.Model):
     """
 
     collection = models.CharField(max_length=128, primary_key=True)
-    token = models.BigIntegerField(default=0)
-    open = models.BooleanField(default=False)
-    sending = models.BooleanField(default=False)
-    until = models.DateTimeField(null=True)
-    last_settled = models.BigIntegerField(default=0)
+    token = models.BigIntegerField(default=0, help_text=_("The last number granted."))
+    until = models.DateTimeField(null=True, help_text=_("When the lease ends; empty: nobody holds it."))
+    unsettled = models.BigIntegerField(
+        null=True, help_text=_("The number whose update was sent and whose outcome is not known.")
+    )
+    last_settled = models.BigIntegerField(
+        default=0, help_text=_("The greatest number known to be committed.")
+    )
 
     class Meta:
         """No admin page; the row is machinery."""

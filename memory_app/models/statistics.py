@@ -68,7 +68,9 @@ class EntityEdge(StatisticsRow):
     object_id = models.UUIDField(_("object id"))
     standing = models.PositiveSmallIntegerField(_("standing"), choices=Standing.choices)
     salience = models.FloatField(_("salience"))
-    memory_time = models.DateTimeField(_("memory time"), null=True)
+    memory_time = models.DateTimeField(
+        _("memory time"), help_text=_("1970 at an edge of a notion, which has no time.")
+    )
 
     class Meta:
         """One row an edge; an index for the best objects of a hub, one for the edges of an object."""
@@ -98,6 +100,7 @@ class EntityEdge(StatisticsRow):
                     "hub_type",
                     "relation",
                     "object_type",
+                    "standing",
                     "-salience",
                     "-memory_time",
                     "object_id",

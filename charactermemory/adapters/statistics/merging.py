@@ -1,23 +1,15 @@
 """Merging a projection into one generation's rows, counters included (recall.md §13.1-13.3).
 
-Runs inside the caller's transaction. Edges are only added and states only restrict, so order and repetition
-do not matter; counters follow by differences.
+Runs inside the caller's transaction; the rules are those of `ports.merging`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterable
 
-from charactermemory.adapters.statistics.rows import (
-    UNWEIGHTED,
-    Key,
-    Standing,
-    Weight,
-    key_of,
-    weight_of,
-)
+from charactermemory.adapters.statistics.rows import Key, key_of
+from charactermemory.ports.merging import UNWEIGHTED, CounterChanges, Weight, weight_of
 from charactermemory.ports.statistics import HubEdge, ObjectState, Projection
 
 _CounterKey = tuple[bytes, int, int, int]
@@ -48,46 +40,30 @@ _COUNT_GLOBALLY = "INSERT INTO global_count VALUES (?, ?, ?, ?, ?, ?)" + _ADD  #
 
 def merge(connection: sqlite3.Connection, generation: int, projection: Projection) -> None:
     """Merge `projection` into the rows of `generation`."""
-    changes = _Changes()
+    changes: CounterChanges[_CounterKey] = CounterChanges()
     weights = _merge_states(connection, generation, projection.states, changes)
     _add_edges(connection, generation, projection.edges, weights, changes)
-    changes.write(connection, generation)
+    _write_counters(connection, generation, changes)
 
 
-class _Changes:
-    """Differences to the counters, gathered by key."""
-
-    def __init__(self) -> None:
-        self._by_hub: defaultdict[_CounterKey, list[int]] = defaultdict(lambda: [0, 0, 0])
-
-    def edge_added(self, key: _CounterKey, standing: int) -> None:
-        change = self._by_hub[key]
-        change[0] += 1
-        change[1] += standing >= Standing.SUPERSEDED
-        change[2] += standing == Standing.CURRENT
-
-    def edge_moved(self, key: _CounterKey, before: int, after: int) -> None:
-        change = self._by_hub[key]
-        change[1] += (after >= Standing.SUPERSEDED) - (before >= Standing.SUPERSEDED)
-        change[2] += (after == Standing.CURRENT) - (before == Standing.CURRENT)
-
-    def write(self, connection: sqlite3.Connection, generation: int) -> None:
-        """Add the differences, in key order: concurrent writers then never wait in a circle."""
-        overall: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
-        for (_, _, relation, object_type), change in self._by_hub.items():
-            sums = overall[relation, object_type]
-            for index, number in enumerate(change):
-                sums[index] += number
-        connection.executemany(
-            _COUNT_AT_HUB, [(generation, *key, *change) for key, change in sorted(self._by_hub.items())]
-        )
-        connection.executemany(
-            _COUNT_GLOBALLY, [(generation, *key, *change) for key, change in sorted(overall.items())]
-        )
+def _write_counters(
+    connection: sqlite3.Connection, generation: int, changes: CounterChanges[_CounterKey]
+) -> None:
+    """Add the differences, in key order: concurrent writers then never wait in a circle."""
+    overall = changes.overall(lambda key: key[2:])
+    connection.executemany(
+        _COUNT_AT_HUB, [(generation, *key, *change) for key, change in sorted(changes.by_hub.items())]
+    )
+    connection.executemany(
+        _COUNT_GLOBALLY, [(generation, *key, *change) for key, change in sorted(overall.items())]
+    )
 
 
 def _merge_states(
-    connection: sqlite3.Connection, generation: int, states: Iterable[ObjectState], changes: _Changes
+    connection: sqlite3.Connection,
+    generation: int,
+    states: Iterable[ObjectState],
+    changes: CounterChanges[_CounterKey],
 ) -> dict[Key, Weight]:
     """Merge states with those recorded, carry changes over to recorded edges, and return the results."""
     weights: dict[Key, Weight] = {}
@@ -112,7 +88,7 @@ def _add_edges(
     generation: int,
     edges: Iterable[HubEdge],
     weights: dict[Key, Weight],
-    changes: _Changes,
+    changes: CounterChanges[_CounterKey],
 ) -> None:
     for edge in edges:
         hub, hub_type = key_of(edge.hub)

@@ -10,17 +10,11 @@ from typing import Any
 from charactermemory.adapters.statistics.database import MEMORY, Database
 from charactermemory.adapters.statistics.merging import merge
 from charactermemory.adapters.statistics.rebuilding import rebuild
-from charactermemory.adapters.statistics.rows import (
-    STANDINGS,
-    Weight,
-    edge_of,
-    key_of,
-    ref_of,
-    state_of,
-)
+from charactermemory.adapters.statistics.rows import edge_of, key_of, ref_of
 from charactermemory.domain.kinds import RelationType
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.merging import STANDINGS, Weight, state_of
 from charactermemory.ports.statistics import (
     Count,
     CountScope,
