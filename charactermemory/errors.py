@@ -611,6 +611,7 @@ class GraphWentBack(StoreError):
     """The graph ends before a commit that its writers or a derived store saw (restored copy, power cut)."""
 
     code: ClassVar[str] = "graph_went_back"
+    retryable: ClassVar[bool] = True
     collection: str
     head: int
     high: int

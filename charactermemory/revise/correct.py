@@ -35,6 +35,7 @@ def correct(stores: Stores, draft: CorrectMemoryDraft) -> LifecycleMutationOutco
 
     Raises:
         LifecycleDraftInvalid: the draft is unsound, before or after grounding; nothing is written.
+        InvalidScore: a replacement's salience is not in 0.0..1.0; nothing is written.
         GraphExpansionRootNotFound: a target, subject or predecessor is not stored; nothing is written.
         MissingOriginalSourceReference, OriginalSourceReferenceMismatch: a source target is not named rightly.
         ReplacementIdentityConflict: a replacement's id is taken; nothing is written.

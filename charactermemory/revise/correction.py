@@ -14,6 +14,7 @@ from charactermemory.domain.objects import (
     MemoryLink,
     MemoryObject,
     Observation,
+    check_object,
     sorted_ids,
 )
 from charactermemory.errors import (
@@ -63,7 +64,7 @@ def plan(graph: GraphStore, draft: CorrectMemoryDraft, now: datetime) -> Correct
     """Read what the correction is about and say what it would store; nothing is written.
 
     Raises:
-        LifecycleDraftInvalid, GraphExpansionRootNotFound, OriginalSourceReferenceMismatch,
+        LifecycleDraftInvalid, InvalidScore, GraphExpansionRootNotFound, OriginalSourceReferenceMismatch,
         ReplacementIdentityConflict: see `correct`.
     """
     planner = _Planner(graph, draft)
@@ -146,7 +147,7 @@ def _compare(ref: MemoryObjectRef, kind: str, provided: str | None, stored: str 
 
 def _memory(item: ReplacementDerivedMemoryDraft, now: datetime, schema_version: str) -> DerivedMemory:
     assert item.id is not None
-    return DerivedMemory(
+    memory = DerivedMemory(
         id=item.id,
         derived_type=item.derived_type,
         text=item.text,
@@ -162,6 +163,8 @@ def _memory(item: ReplacementDerivedMemoryDraft, now: datetime, schema_version: 
         updated_at=now,
         schema_version=schema_version,
     )
+    check_object(memory)
+    return memory
 
 
 def _require_known(graph: GraphStore, memories: Sequence[DerivedMemory]) -> None:

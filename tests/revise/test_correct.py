@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from charactermemory.errors import (
     CascadeTooLarge,
     GivenWithSources,
     GraphExpansionRootNotFound,
+    InvalidScore,
     LifecycleDraftInvalid,
 )
 from charactermemory.ids import ObjectType, about_link_id, supersedes_link_id
@@ -138,51 +140,48 @@ NOWHERE = SourceProvenanceReference()
 GROUNDED = {"derived_from_episode_ids": (uid(EPISODE),)}
 
 
+UNSOUND: list[tuple[CorrectMemoryDraft, str, str]] = [
+    (correction(SOURCED, rationale=" \n"), "empty_rationale", "rationale"),
+    (correction(), "missing_correction_target", "targets"),
+    (correction(SOURCED, correction_origin=NOWHERE), "empty_correction_origin", "correction_origin"),
+    (correction(SOURCED, correction_origin=BLANK), "empty_correction_origin", "correction_origin"),
+    (
+        correction(
+            SOURCED,
+            replacements=(replacement("x", correction_origin_provenance=NOWHERE, **GROUNDED),),
+        ),
+        "empty_correction_origin",
+        "replacement_derived_memories[0]",
+    ),
+    (
+        correction(
+            SOURCED,
+            replacements=(
+                replacement("x", **GROUNDED),
+                replacement("x", correction_origin_provenance=BLANK, **GROUNDED),
+            ),
+        ),
+        "empty_correction_origin",
+        "replacement_derived_memories[1]",
+    ),
+    (
+        correction(SOURCED, replacements=(replacement(" ", **GROUNDED),)),
+        "empty_replacement_text",
+        "replacement_derived_memories[0]",
+    ),
+    (
+        correction(SOURCED, replacements=(replacement("It rests on nothing."),)),
+        "missing_replacement_source",
+        "replacement_derived_memories[0]",
+    ),
+]
+
+
 @pytest.mark.spec("core-72")
-@pytest.mark.parametrize(
-    ("draft", "kind", "named"),
-    [
-        (correction(SOURCED, rationale=" \n"), "empty_rationale", "rationale"),
-        (correction(), "missing_correction_target", "targets"),
-        (correction(SOURCED, correction_origin=NOWHERE), "empty_correction_origin", "correction_origin"),
-        (correction(SOURCED, correction_origin=BLANK), "empty_correction_origin", "correction_origin"),
-        (
-            correction(
-                SOURCED,
-                replacements=(replacement("x", correction_origin_provenance=NOWHERE, **GROUNDED),),
-            ),
-            "empty_correction_origin",
-            "replacement_derived_memories[0]",
-        ),
-        (
-            correction(
-                SOURCED,
-                replacements=(
-                    replacement("x", **GROUNDED),
-                    replacement("x", correction_origin_provenance=BLANK, **GROUNDED),
-                ),
-            ),
-            "empty_correction_origin",
-            "replacement_derived_memories[1]",
-        ),
-        (
-            correction(SOURCED, replacements=(replacement(" ", **GROUNDED),)),
-            "empty_replacement_text",
-            "replacement_derived_memories[0]",
-        ),
-        (
-            correction(SOURCED, replacements=(replacement("It rests on nothing."),)),
-            "missing_replacement_source",
-            "replacement_derived_memories[0]",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_an_unsound_draft_is_refused_before_anything_is_read(
-    world: Rig, draft: CorrectMemoryDraft, kind: str, named: str
-) -> None:
+def test_an_unsound_draft_is_refused_before_anything_is_read(world: Rig) -> None:
     ports = (world.graph, world.vectors, world.statistics, world.embedder)
-    for call in (world.memory.correct, world.memory.plan_correction):
+    calls = (world.memory.correct, world.memory.plan_correction)
+    for (draft, kind, named), call in itertools.product(UNSOUND, calls):
         with nothing_written(world):
             for port in ports:
                 port.calls.clear()
@@ -194,32 +193,30 @@ def test_an_unsound_draft_is_refused_before_anything_is_read(
         assert named in str(caught.value)
 
 
+ABSENT: list[tuple[CorrectMemoryDraft, tuple[ObjectType, Any]]] = [
+    (correction(0x99), (ObjectType.DERIVED_MEMORY, uid(0x99))),
+    (correction(SOURCED, 0x99), (ObjectType.DERIVED_MEMORY, uid(0x99))),
+    (
+        correction(SOURCED, superseded_derived_memory_ids=(uid(0x98),)),
+        (ObjectType.DERIVED_MEMORY, uid(0x98)),
+    ),
+    (
+        correction(targets=(CorrectionTarget.episode(uid(0x97), raw_ref="raw:1"),)),
+        (ObjectType.EPISODE, uid(0x97)),
+    ),
+    (
+        correction(targets=(CorrectionTarget.observation(uid(0x96), source_ref="chat:1"),)),
+        (ObjectType.OBSERVATION, uid(0x96)),
+    ),
+    (correction(EPISODE), (ObjectType.DERIVED_MEMORY, uid(EPISODE))),
+]
+
+
 @pytest.mark.spec("core-73")
-@pytest.mark.parametrize(
-    ("draft", "missing"),
-    [
-        (correction(0x99), (ObjectType.DERIVED_MEMORY, uid(0x99))),
-        (correction(SOURCED, 0x99), (ObjectType.DERIVED_MEMORY, uid(0x99))),
-        (
-            correction(SOURCED, superseded_derived_memory_ids=(uid(0x98),)),
-            (ObjectType.DERIVED_MEMORY, uid(0x98)),
-        ),
-        (
-            correction(targets=(CorrectionTarget.episode(uid(0x97), raw_ref="raw:1"),)),
-            (ObjectType.EPISODE, uid(0x97)),
-        ),
-        (
-            correction(targets=(CorrectionTarget.observation(uid(0x96), source_ref="chat:1"),)),
-            (ObjectType.OBSERVATION, uid(0x96)),
-        ),
-        (correction(EPISODE), (ObjectType.DERIVED_MEMORY, uid(EPISODE))),
-    ],
-    ids=["memory", "one of two", "superseded", "episode", "observation", "of another type"],
-)
-def test_an_absent_target_stops_everything(
-    world: Rig, draft: CorrectMemoryDraft, missing: tuple[ObjectType, Any]
-) -> None:
-    for call in (world.memory.correct, world.memory.plan_correction):
+def test_an_absent_target_stops_everything(world: Rig) -> None:
+    for (draft, missing), call in itertools.product(
+        ABSENT, (world.memory.correct, world.memory.plan_correction)
+    ):
         with nothing_written(world), pytest.raises(GraphExpansionRootNotFound) as caught:
             call(draft)
         assert (caught.value.object_type, caught.value.object_id) == missing
@@ -298,6 +295,12 @@ def test_an_episode_is_no_subject(world: Rig) -> None:
     with nothing_written(world), pytest.raises(GraphExpansionRootNotFound) as caught:
         world.memory.correct(correction(SOURCED, replacements=(wrong,)))
     assert (caught.value.object_type, caught.value.object_id) == (ObjectType.ENTITY, uid(EPISODE))
+
+
+def test_a_score_out_of_range_is_refused(world: Rig) -> None:
+    wrong = replacement("x", derived_from_episode_ids=(uid(EPISODE),), salience_score=1.01)
+    with nothing_written(world), pytest.raises(InvalidScore, match="1.01"):
+        world.memory.correct(correction(SOURCED, replacements=(wrong,)))
 
 
 @pytest.mark.spec("core-86")
