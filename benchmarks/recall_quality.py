@@ -57,6 +57,7 @@ def main() -> None:
     arguments.add_argument("--reference", type=Path, help="folder of locomo_reference.py")
     arguments.add_argument("--embedding", default="wordllama", help="embedding provider of the memory")
     arguments.add_argument("--tuning", action="store_true", help="only the three tuning conversations")
+    arguments.add_argument("--keep", type=Path, help="import into this folder, or find it imported there")
     arguments.add_argument("--no-baselines", action="store_true", help="leave out the reference rows")
     options = arguments.parse_args()
     reference = options.reference or options.data.resolve().parent.parent / "tools"
@@ -69,11 +70,12 @@ def main() -> None:
     if not options.no_baselines:
         baselines(measure, conversations)
     seconds: list[float] = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
         memories = {}
         started = time.perf_counter()
         for item in conversations:
-            memory, ids = remember(Path(folder), options.data, item.id, options.embedding)
+            memory, ids = remember(folder, options.data, item.id, options.embedding)
             memories[item.id] = (memory, {id_: place for place, id_ in enumerate(ids)})
         turns = sum(len(item.turns) for item in conversations)
         print(f"imported {turns} turns in {time.perf_counter() - started:.1f} s")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -81,6 +81,23 @@ class SectionLimits(Model):
     character_signals: SectionLimit = 8
 
 
+Profile = Literal["full", "automatic"]
+
+AUTOMATIC_ROOTS = 8
+AUTOMATIC_SECTIONS = SectionLimits(
+    active_threads=3,
+    relevant_episodes=4,
+    salient_observations=8,
+    derived_memories=6,
+    preferences=4,
+    relationship_notes=4,
+    open_loops=4,
+    commitments=4,
+    character_signals=4,
+)
+"""The most that the automatic profile brings, whatever the limits of the context allow."""
+
+
 class RetrievalContext(Model):
     """One question to the memory.
 
@@ -89,6 +106,8 @@ class RetrievalContext(Model):
         scene: the situation: its participants' keys are anchors. Absent means nothing is known about it.
         anchors: notions to start from, in order of importance.
         object_type_defaults: the types the topic may find directly; at least one.
+        profile: `full` brings the best there is, however weak. `automatic`, for recall before every reply,
+            brings less, and nothing that is too unlike the topic.
         include_trace: whether to explain every step; the pack is the same either way.
     """
 
@@ -105,6 +124,7 @@ class RetrievalContext(Model):
         ObjectType.DERIVED_MEMORY,
         ObjectType.MEMORY_THREAD,
     )
+    profile: Profile = "full"
     include_trace: bool = False
 
     @classmethod
@@ -115,6 +135,21 @@ class RetrievalContext(Model):
     def with_trace(self) -> Self:
         """The same context with the trace asked for."""
         return self.replace(include_trace=True)
+
+    def within_profile(self) -> Self:
+        """The same context with its limits lowered to those of its profile."""
+        if self.profile == "full":
+            return self
+        candidates, sections = self.candidate_limits, self.section_limits
+        most = dict(AUTOMATIC_SECTIONS)
+        return self.replace(
+            candidate_limits=candidates.replace(
+                max_graph_roots=min(candidates.max_graph_roots, AUTOMATIC_ROOTS)
+            ),
+            section_limits=sections.replace(
+                **{section: min(limit, most[section]) for section, limit in sections}
+            ),
+        )
 
     @property
     def query(self) -> str | None:

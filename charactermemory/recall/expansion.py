@@ -86,6 +86,7 @@ class Walk:
     """The expansion of one root, and what it has found so far.
 
     Attributes:
+        favoured: neighbours that stay before all others where a cap bites.
         visited: admitted objects with their distance from the root.
         arrived: the edge by which each was first reached; the root has none.
         relations: traversed edges with their proximity, the distance of their far end at first sight.
@@ -98,6 +99,7 @@ class Walk:
     root: MemoryObjectRef
     limits: GraphLimits
     overrides: Overrides = field(default_factory=dict)
+    favoured: Collection[MemoryObjectRef] = frozenset()
     visited: dict[MemoryObjectRef, int] = field(default_factory=dict)
     arrived: dict[MemoryObjectRef, Edge] = field(default_factory=dict)
     relations: dict[Edge, int] = field(default_factory=dict)
@@ -187,7 +189,7 @@ class Walk:
                 self.filtered.setdefault(near.other, standing.denied)
             else:
                 admissible.append((near, standing))
-        admissible.sort(key=_best_first)
+        admissible.sort(key=self._best_first)
         if capped or len(admissible) > self.limits.max_hub_edges:
             self._fail("hub_limit", node)
         retained = self._retain(node, admissible[: self.limits.max_hub_edges + spare], spare)
@@ -225,6 +227,13 @@ class Walk:
         self.arrived[near.other] = near.edge
         return True
 
+    def _best_first(
+        self, candidate: tuple[Near, Standing]
+    ) -> tuple[bool, bool, float, float, tuple[int, int, int, bool]]:
+        near, standing = candidate
+        plain = near.other not in self.favoured
+        return (not standing.considered, plain, -standing.salience, -standing.when, near.tie)
+
     def _stand_at(self, nodes: list[MemoryObjectRef]) -> None:
         self.frontier = nodes if self.depth < self.limits.max_depth else []
 
@@ -260,8 +269,3 @@ class Walk:
                     at_least=capped,
                 )
             )
-
-
-def _best_first(candidate: tuple[Near, Standing]) -> tuple[bool, float, float, tuple[int, int, int, bool]]:
-    near, standing = candidate
-    return (not standing.considered, -standing.salience, -standing.when, near.tie)

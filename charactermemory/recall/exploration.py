@@ -14,6 +14,7 @@ from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood
+from charactermemory.recall.bearings import Cues, Spot
 from charactermemory.recall.context import GraphLimits
 from charactermemory.recall.expansion import Near, Walk, neighbours_of
 from charactermemory.recall.selectivity import count_scope
@@ -67,10 +68,13 @@ class Explorer:
     Statistics that fail are marked unhealthy and done without.
     """
 
-    def __init__(self, graph: GraphStore, trust: Trust, limits: GraphLimits, policy: LifecyclePolicy) -> None:
+    def __init__(
+        self, graph: GraphStore, trust: Trust, cues: Cues, limits: GraphLimits, policy: LifecyclePolicy
+    ) -> None:
         """Make an explorer; nothing is read yet."""
         self._graph = graph
         self._trust = trust
+        self._cues = cues
         self._limits = limits
         self._policy = policy
         self.found = Exploration()
@@ -78,14 +82,19 @@ class Explorer:
     def explore(self, walks: Sequence[Walk]) -> Exploration:
         """Expand all walks together, reading each layer once.
 
+        Where an episode is come to, the turns beside the observations among the roots are looked up with it.
+
         Raises:
             StoreError: the graph failed.
         """
         found = self.found
         for walk in walks:
             walk.begin(ASSUMED)
+        beside = self._cues.beside(walk.root for walk in walks)
         for _ in range(self._limits.max_depth):
-            self._read({node for walk in walks for node in walk.frontier})
+            self._read({node for walk in walks for node in walk.frontier}, beside)
+            for walk in walks:
+                walk.favoured = self._cues.next_to(walk.root) | self._cues.candidates.keys()
             contested = set().union(*(walk.contested(found.around) for walk in walks))
             spare = 0
             if not self.weigh(contested):
@@ -111,17 +120,27 @@ class Explorer:
             hints[ref] = hinted(state, self._policy)
         return len(states) == len(wanted)
 
-    def _read(self, nodes: Collection[MemoryObjectRef]) -> None:
+    def _read(self, nodes: Collection[MemoryObjectRef], beside: Sequence[Spot]) -> None:
         fresh = sorted((node for node in nodes if node not in self.found.around), key=lambda node: node.order)
         if not fresh:
             return
         relations = sorted(self._limits.relations, key=lambda relation: relation.rank)
-        read = self._graph.neighbours(fresh, relations, self._limits.max_hub_edges)
+        episodes = {node.id for node in fresh if node.object_type is ObjectType.EPISODE}
+        turns = [spot for spot in beside if spot[0] in episodes] if self._sees_turns else []
+        read = self._graph.neighbours(fresh, relations, self._limits.max_hub_edges, turns)
         for node, around in read.items():
+            for position, observation in around.turns.items():
+                ref = MemoryObjectRef.of(ObjectType.OBSERVATION, observation)
+                self._cues.turns[node.id, position] = ref
             if around.capped:
                 self.found.capped.add(node)
                 around = self._with_best(node, around)
             self.found.around[node] = neighbours_of(node, around, self._limits)
+
+    @property
+    def _sees_turns(self) -> bool:
+        limits = self._limits
+        return RelationType.OBSERVED_IN in limits.relations and ObjectType.OBSERVATION in limits.types
 
     def _with_best(self, hub: MemoryObjectRef, around: Neighbourhood) -> Neighbourhood:
         """Add the best objects of a hub with more edges than were read, as the statistics know them."""

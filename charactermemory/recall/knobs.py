@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from charactermemory.config import Settings
 from charactermemory.domain.kinds import RelationType
@@ -42,6 +43,10 @@ DEFAULT_SPECS = (
 """Recall.md §12.3."""
 
 
+RELEVANCE_FLOORS: dict[str, float] = {}
+"""Measured (docs/recall-tuning.md); an embedder that is not here has no floor."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecallKnobs:
     """The settings that steer recall.
@@ -50,6 +55,7 @@ class RecallKnobs:
         alpha: smoothing of the selectivity score; finite, > 0.
         gamma: how sharply the budget follows the score; finite, > 0.
         specs: the fan-outs that follow selectivity, in the order in which they are planned.
+        floors: the least similarity to the topic that the automatic profile admits, by embedder fingerprint.
 
     Raises:
         OutOfDomain: alpha or gamma is not finite and positive.
@@ -58,6 +64,7 @@ class RecallKnobs:
     alpha: float = 1.0
     gamma: float = 1.0
     specs: tuple[FanoutSpec, ...] = DEFAULT_SPECS
+    floors: Mapping[str, float] = field(default_factory=lambda: dict(RELEVANCE_FLOORS))
 
     def __post_init__(self) -> None:
         for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):

@@ -25,6 +25,7 @@ class StaleCandidateReason(StrEnum):
     SUPERSEDED = "superseded"
     SECTION_LIMIT = "section_limit"
     GRAPH_EXPANSION_BOUNDED = "graph_expansion_bounded"
+    NEAR_DUPLICATE = "near_duplicate"
 
 
 class LifecycleFilterReason(StrEnum):
@@ -46,7 +47,7 @@ class StaleCandidateOmission(Model):
 
     Attributes:
         object: which.
-        vector_score: its own score as a root; None if it was none.
+        vector_score: its own score as a candidate; None if it was none.
         similarity: its raw cosine, if the dense leg found it.
         reason: why.
     """
@@ -94,7 +95,7 @@ def stale_omissions(roots: Sequence[Root], walks: Sequence[Walk]) -> list[StaleC
     """Return the roots that were not admitted, sorted by id, type rank and reason."""
     found = [
         StaleCandidateOmission(
-            object=root.ref, vector_score=root.score, similarity=root.similarity, reason=reason
+            object=root.ref, vector_score=root.score, similarity=root.candidate.similarity, reason=reason
         )
         for root, walk in zip(roots, walks, strict=True)
         if (reason := root_omission(root, walk)) is not None
@@ -104,16 +105,16 @@ def stale_omissions(roots: Sequence[Root], walks: Sequence[Walk]) -> list[StaleC
 
 
 def section_omissions(placed: Iterable[Placed]) -> list[StaleCandidateOmission]:
-    """Return the ranked memories whose section was full, in rank order."""
+    """Return the ranked memories whose section was full or had the same already, in rank order."""
     return [
         StaleCandidateOmission(
             object=row.item.ref,
-            vector_score=row.item.own.score if row.item.own else None,
-            similarity=row.item.own.similarity if row.item.own else None,
-            reason=StaleCandidateReason.SECTION_LIMIT,
+            vector_score=row.item.bearing.own if row.item.candidate else None,
+            similarity=row.item.candidate.similarity if row.item.candidate else None,
+            reason=StaleCandidateReason.NEAR_DUPLICATE if row.repeats else StaleCandidateReason.SECTION_LIMIT,
         )
         for row in placed
-        if row.omitted_by_limit
+        if row.omitted
     ]
 
 

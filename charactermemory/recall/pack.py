@@ -10,9 +10,12 @@ from charactermemory.domain.model import Model
 from charactermemory.domain.objects import DerivedMemory, Episode, MemoryObject, MemoryThread, Observation
 from charactermemory.ids import MemoryId, MemoryObjectRef
 from charactermemory.recall.context import SectionLimits
+from charactermemory.recall.echoes import Echoes
+from charactermemory.recall.floors import Gate
 from charactermemory.recall.ranking import Path, Ranked, Scores
 from charactermemory.recall.sections import (
     AssignmentReason,
+    OmittedAsRepetition,
     OmittedByLimit,
     Place,
     Section,
@@ -95,15 +98,19 @@ class SectionPressure(Model):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where one ranked object went: the place it belongs to, and its rank there; None if it is left out."""
+    """Where one ranked object went: the place it belongs to, and its rank there; None if it is left out.
+
+    `repeats`: left out because of that memory of the pack, which says the same.
+    """
 
     item: Ranked
     place: Place
     rank: int | None = None
+    repeats: MemoryObjectRef | None = None
 
     @property
-    def omitted_by_limit(self) -> bool:
-        """Whether its section was full."""
+    def omitted(self) -> bool:
+        """Whether it belongs to a section and is not in it."""
         return self.rank is None and isinstance(self.place, Section)
 
     def assignment(self) -> SectionAssignment:
@@ -111,6 +118,10 @@ class Placed:
         reason: AssignmentReason
         if not isinstance(self.place, Section):
             reason = self.place
+        elif self.repeats is not None:
+            reason = OmittedAsRepetition(
+                intended_section=self.place, repeats=self.repeats, scores=self.item.scores()
+            )
         elif self.rank is None:
             reason = OmittedByLimit(intended_section=self.place, scores=self.item.scores())
         else:
@@ -138,7 +149,7 @@ def build_pack(
     limits: SectionLimits,
     explain: Callable[[Ranked], tuple[tuple[str, ...], Path]],
 ) -> Packed:
-    """Walk the ranked list once; no section borrows room from another.
+    """Walk the ranked list once; no section borrows room from another, each keeps its floors.
 
     `explain` tells the roads that reached an object, and its shortest path.
     """
@@ -147,18 +158,29 @@ def build_pack(
     admissions: list[Admission] = []
     placed: list[Placed] = []
     short = False
-    for item in ranked:
-        content = verdict.content(item.ref)
-        place = place_of(item.ref, content)
+    echoes = Echoes()
+    places = [(item, place_of(item.ref, verdict.content(item.ref))) for item in ranked]
+    gates: dict[Section, Gate] = {}
+    for section in Section:
+        kinds = [item.kinds for item, place in places if place is section]
+        gates[section] = Gate(kinds, getattr(limits, section.value))
+    for item, place in places:
         if not isinstance(place, Section):
             placed.append(Placed(item, place))
             continue
-        full = len(entries[place]) >= getattr(limits, place.value)
-        if full or content is None:
-            short = short or not full
+        content, gate = verdict.content(item.ref), gates[place]
+        fits = gate.admits(item.kinds)
+        if not fits or content is None:
+            short = short or fits
             overfull[place] += 1
             placed.append(Placed(item, place))
             continue
+        repeats = echoes.repeated(content)
+        if repeats is not None:
+            placed.append(Placed(item, place, repeats=repeats))
+            continue
+        echoes.keep(content)
+        gate.admit(item.kinds)
         entries[place].append(_entry(content))
         rank = len(entries[place])
         placed.append(Placed(item, place, rank))

@@ -1,8 +1,8 @@
-"""The one ranking formula (recall.md §6). Its constants are where tuning starts, not a rule (DESIGN §6)."""
+"""The one ranking formula (recall.md §6, amended). Its constants come from docs/recall-tuning.md."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,16 +10,23 @@ from pydantic import Field
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.model import Model
-from charactermemory.ids import MemoryObjectRef
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.graph import Edge
+from charactermemory.recall.bearings import NAMED, NO_BEARING, Bearing, Cues
 from charactermemory.recall.expansion import Walk
-from charactermemory.recall.roots import Root
+from charactermemory.recall.roads.road import CueKind
+from charactermemory.recall.roots import Candidate, Root
 from charactermemory.recall.standing import StandingOf
+from charactermemory.recall.support import support
 
-VECTOR_WEIGHT = 0.65
+CUE_WEIGHT = 0.65
+"""Of the vector score and of everything around it."""
 GRAPH_WEIGHT = 0.25
 SALIENCE_WEIGHT = 0.10
 INHERITANCE = 0.75
 """What an object reached from a root has of that root's score, however many hops away."""
+SIBLING_INHERITANCE = 0.1
+"""The same for an observation reached through its episode: what is said an hour later is another matter."""
 
 
 class DirectMatch(Model):
@@ -29,19 +36,27 @@ class DirectMatch(Model):
 
 
 class DerivedFromRoot(Model):
-    """The object was reached from a root; its vector score is `INHERITANCE` of the root's."""
+    """The object was reached from a root; its vector score is `factor` times the root's."""
 
     kind: Literal["derived_from_root"] = "derived_from_root"
     root_score: float
+    factor: float = INHERITANCE
 
 
 class Scores(Model):
-    """What a rank is made of. The weighted sum of the parts (None = 0) is `final_score`, within 1e-6.
+    """What a rank is made of.
+
+    `final_score` is `CUE_WEIGHT` times the sum of vector, neighbour, named, episode and support score, plus
+    `GRAPH_WEIGHT` times the graph score, plus `SALIENCE_WEIGHT` times salience (None = 0), within 1e-6.
 
     Attributes:
         final_score: what the memory is ranked by.
-        vector_score: strength of the cue, own or inherited.
+        vector_score: strength of the cue, own or inherited; relative to what else was found.
         vector_score_source: which of both.
+        neighbour_score: what the turns beside it in its episode match.
+        named_score: a bonus for being spoken by, or held about, someone the topic names.
+        episode_score: what its episode matches; of an episode, what its turns do.
+        support_score: what its sources or conclusions match, and what shares its thread or notion.
         graph_score: 1 / (distance + 1) from the nearest root; None if 0.
         salience_score: the memory's own; None if 0.
         similarity: raw cosine to the topic, if the dense leg found the memory itself.
@@ -51,6 +66,10 @@ class Scores(Model):
     final_score: float
     vector_score: float
     vector_score_source: Annotated[DirectMatch | DerivedFromRoot, Field(discriminator="kind")]
+    neighbour_score: float | None = None
+    named_score: float | None = None
+    episode_score: float | None = None
+    support_score: float | None = None
     graph_score: float | None = None
     salience_score: float | None = None
     similarity: float | None = None
@@ -78,20 +97,28 @@ class Ranked:
 
     Attributes:
         ref: the object.
-        final, vector, graph, salience: the score and its parts.
-        inherited_from: the root score that `vector` was inherited from; None for a direct match.
-        own: the object as a root; None if it is none.
+        final, vector, named, support, graph, salience: the score and its parts.
+        bearing: the other parts.
+        inherited_from, factor: the root score `vector` was inherited from, and how much of it; None if it is
+            the object's own.
+        candidate: the object as roads proposed it; None if none did.
         arrivals: for each walk that reached it, the distance from its root and the walk's place in the list.
+        kinds: the kinds of cue that reached it.
     """
 
     ref: MemoryObjectRef
     final: float
     vector: float
+    named: float
+    support: float
     graph: float
     salience: float
+    bearing: Bearing
     inherited_from: float | None
-    own: Root | None
+    factor: float
+    candidate: Candidate | None
     arrivals: tuple[tuple[int, int], ...]
+    kinds: frozenset[CueKind]
 
     def scores(self) -> Scores:
         """Return the published scores."""
@@ -100,11 +127,15 @@ class Ranked:
             vector_score=self.vector,
             vector_score_source=DirectMatch()
             if self.inherited_from is None
-            else DerivedFromRoot(root_score=self.inherited_from),
+            else DerivedFromRoot(root_score=self.inherited_from, factor=self.factor),
+            neighbour_score=self.bearing.neighbours or None,
+            named_score=self.named or None,
+            episode_score=self.bearing.episode or None,
+            support_score=self.support or None,
             graph_score=self.graph or None,
             salience_score=self.salience or None,
-            similarity=self.own.similarity if self.own else None,
-            lexical=self.own.lexical if self.own else None,
+            similarity=self.candidate.similarity if self.candidate else None,
+            lexical=self.candidate.lexical if self.candidate else None,
         )
 
 
@@ -115,8 +146,9 @@ def explainer(
 
     def explain(item: Ranked) -> tuple[tuple[str, ...], Path]:
         nearest_first = [index for _, index in sorted(item.arrivals)]
-        roads = dict.fromkeys(road for index in nearest_first for road in roots[index].roads)
-        return tuple(roads), _path(walks[nearest_first[0]], item.ref)
+        own = item.candidate.roads if item.candidate else ()
+        roads = dict.fromkeys(road for index in nearest_first for road in roots[index].candidate.roads)
+        return tuple(dict.fromkeys((*own, *roads))), _path(walks[nearest_first[0]], item.ref)
 
     return explain
 
@@ -130,36 +162,64 @@ def _path(walk: Walk, ref: MemoryObjectRef) -> Path:
     return Path(root=walk.root, steps=tuple(reversed(steps)))
 
 
-def rank(roots: Sequence[Root], walks: Sequence[Walk], standing_of: StandingOf) -> list[Ranked]:
+def rank(
+    roots: Sequence[Root],
+    walks: Sequence[Walk],
+    standing_of: StandingOf,
+    cues: Cues,
+    bearings: Mapping[MemoryObjectRef, Bearing],
+    hubs: frozenset[MemoryObjectRef] = frozenset(),
+) -> list[Ranked]:
     """Rank every object that any walk admitted, once.
 
-    Vector and graph component each take their best value over the roots; for equal vector values a direct
-    match is the recorded source.
+    Vector and graph component each take their best value over the roots; for equal vector values the object's
+    own is the recorded source.
     """
-    direct = {root.ref: root for root in roots}
     reached: dict[MemoryObjectRef, list[tuple[int, int]]] = {}
     for index, walk in enumerate(walks):
         for ref, distance in walk.visited.items():
             reached.setdefault(ref, []).append((distance, index))
+    supported, about = support(walks, bearings, cues.named, hubs)
+    own = [bearings[root.ref].own if root.ref in bearings else 0.0 for root in roots]
     ranked = []
     for ref, arrivals in reached.items():
-        own, inherited = direct.get(ref), None
-        vector = own.score if own else 0.0
-        strongest = max((roots[index].score for hops, index in arrivals if hops), default=None)
-        if strongest is not None and (own is None or INHERITANCE * strongest > vector):
-            vector, inherited = INHERITANCE * strongest, strongest
+        bearing, candidate = bearings.get(ref, NO_BEARING), cues.candidates.get(ref)
+        vector, inherited, factor = bearing.own, None, INHERITANCE
+        for hops, index in arrivals:
+            if hops:
+                share = _share(ref, walks[index].arrived[ref])
+                if share * own[index] > vector or (candidate is None and inherited is None):
+                    vector, inherited, factor = share * own[index], own[index], share
         graph, salience = 1 / (min(arrivals)[0] + 1), standing_of(ref).salience
-        final = final_score(vector, graph, salience)
-        ranked.append(Ranked(ref, final, vector, graph, salience, inherited, own, tuple(arrivals)))
+        named = NAMED if ref in about else bearing.named
+        cue = vector + bearing.neighbours + named + bearing.episode + supported.get(ref, 0.0)
+        kinds = frozenset(kind for _, index in arrivals for kind in roots[index].candidate.kinds)
+        ranked.append(
+            Ranked(
+                ref=ref,
+                final=CUE_WEIGHT * cue + GRAPH_WEIGHT * graph + SALIENCE_WEIGHT * salience,
+                vector=vector,
+                named=named,
+                support=supported.get(ref, 0.0),
+                graph=graph,
+                salience=salience,
+                bearing=bearing,
+                inherited_from=inherited,
+                factor=factor,
+                candidate=candidate,
+                arrivals=tuple(arrivals),
+                kinds=kinds | candidate.kinds if candidate else kinds,
+            )
+        )
     ranked.sort(key=_order)
     return ranked
+
+
+def _share(ref: MemoryObjectRef, arrived: Edge) -> float:
+    sibling = arrived.relation is RelationType.OBSERVED_IN and ref.object_type is ObjectType.OBSERVATION
+    return SIBLING_INHERITANCE if sibling else INHERITANCE
 
 
 def _order(item: Ranked) -> tuple[float, int, int]:
     """Final score descending, type rank, id."""
     return (-item.final, item.ref.object_type.rank, item.ref.id.int)
-
-
-def final_score(vector: float, graph: float, salience: float) -> float:
-    """Return the weighted sum, in this order of summation."""
-    return VECTOR_WEIGHT * vector + GRAPH_WEIGHT * graph + SALIENCE_WEIGHT * salience

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.recall.bearings import NAMED, Cues
 from charactermemory.recall.context import SectionLimits
 from charactermemory.recall.expansion import Walk
 from charactermemory.recall.exploration import Explorer
@@ -32,7 +33,7 @@ def everything(walks: Iterable[Walk]) -> set[MemoryObjectRef]:
 
 
 def worth_reading(
-    roots: Sequence[Root], walks: Sequence[Walk], explorer: Explorer, limits: SectionLimits
+    roots: Sequence[Root], walks: Sequence[Walk], explorer: Explorer, cues: Cues, limits: SectionLimits
 ) -> set[MemoryObjectRef]:
     """Return what the final read must bring of all that the walks came to.
 
@@ -42,8 +43,13 @@ def worth_reading(
     considered = everything(walks)
     if len(considered) <= READ_ALL:
         return considered
-    explorer.weigh(considered)
+    explorer.weigh(considered | cues.candidates.keys())
     hints = explorer.found.hints
+    bearings = cues.bearings({ref for ref, hint in hints.items() if hint.denied})
+    unheard = {ref for ref in bearings if cues.named and ref not in cues.places}
+    for ref in unheard:
+        # Who spoke it is known once it is read; till then it counts as spoken by someone named.
+        bearings[ref].named = NAMED
     given = {walk.root for walk in walks}
     wanted = set(given)
     for walk in walks:
@@ -52,10 +58,10 @@ def worth_reading(
         ObjectType.EPISODE: limits.relevant_episodes + MARGIN,
         ObjectType.OBSERVATION: limits.salient_observations + MARGIN,
     }
-    for item in rank(roots, walks, explorer.found.hint):
+    for item in rank(roots, walks, explorer.found.hint, cues, bearings):
         kind = item.ref.object_type
         if kind in room and item.ref in hints:
-            room[kind] -= 1
+            room[kind] -= item.ref not in unheard
             if room[kind] < 0:
                 continue
         wanted.add(item.ref)

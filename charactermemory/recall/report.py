@@ -9,6 +9,7 @@ from typing import Literal
 from charactermemory.domain.model import Model
 from charactermemory.ports.vectors import Completeness
 from charactermemory.recall.expansion import BoundReason, Walk
+from charactermemory.recall.names import NameReference
 from charactermemory.recall.omissions import (
     LifecycleFilterDecision,
     LifecycleFilterReason,
@@ -22,11 +23,12 @@ from charactermemory.recall.selectivity import SelectivityDecision
 
 
 class RoadReport(Model):
-    """How many objects one road proposed."""
+    """How many objects one road proposed, and how many it found too unlike the topic."""
 
     road: str
     cue: CueKind
     proposed_count: int
+    below_floor_count: int = 0
 
 
 class BoundCount(Model):
@@ -94,6 +96,7 @@ class RetrievalRationale(Model):
     Attributes:
         summary: one English sentence with the counts.
         degraded: what failed, road by road; empty if nothing did.
+        names: what became of the names in the topic, in their order.
         stale_candidate_omissions: candidates and ranked memories that are not in the pack.
         lifecycle_filter_decisions: what the graph kept out, once for each root that came to it.
         telemetry: the counts.
@@ -101,6 +104,7 @@ class RetrievalRationale(Model):
 
     summary: str
     degraded: tuple[Degradation, ...]
+    names: tuple[NameReference, ...]
     vector_candidate_count: int
     graph_verified_count: int
     stale_candidate_omission_count: int
@@ -137,7 +141,12 @@ def telemetry(
         returned_vector_candidate_count=sum(len(search.hits.candidates) for search in searches),
         vector_recall_completeness=_weakest([search.hits.completeness for search in searches]),
         roads=tuple(
-            RoadReport(road=road.name, cue=road.cue, proposed_count=len(answer.proposals))
+            RoadReport(
+                road=road.name,
+                cue=road.cue,
+                proposed_count=len(answer.proposals),
+                below_floor_count=answer.below_floor,
+            )
             for road, answer in answers
         ),
         unique_graph_root_candidate_count=roots.unique,
@@ -152,6 +161,7 @@ def telemetry(
 def rationale(
     counts: RetrievalTelemetry,
     degraded: Iterable[Degradation],
+    names: tuple[NameReference, ...],
     included: int,
     stale: Sequence[StaleCandidateOmission],
     lifecycle: Sequence[LifecycleFilterDecision],
@@ -166,6 +176,7 @@ def rationale(
             f"{len(lifecycle)} lifecycle omissions."
         ),
         degraded=tuple(degraded),
+        names=names,
         vector_candidate_count=candidates,
         graph_verified_count=included,
         stale_candidate_omission_count=len(stale),

@@ -1,4 +1,4 @@
-"""The retrieval pipeline: roads, roots, expansion, verdict, ranking, sections, report (recall.md §3).
+"""The retrieval pipeline: names, roads, roots, expansion, verdict, ranking, sections, report (recall.md §3).
 
 It writes nothing; the one thing it may change is to mark statistics unhealthy whose read failed.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge
 from charactermemory.ports.stores import Stores
+from charactermemory.recall.bearings import Cues
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.expansion import NO_OVERRIDES, Walk
 from charactermemory.recall.exploration import Explorer
+from charactermemory.recall.fusion import Leg
 from charactermemory.recall.knobs import RecallKnobs
 from charactermemory.recall.omissions import lifecycle_decisions, section_omissions, stale_omissions
 from charactermemory.recall.outcome import RetrievalOutcome
@@ -19,12 +22,13 @@ from charactermemory.recall.pack import build_pack
 from charactermemory.recall.ranking import explainer, rank
 from charactermemory.recall.reading import everything, worth_reading
 from charactermemory.recall.report import rationale, telemetry
-from charactermemory.recall.roads import DEFAULT_ROADS, Road
-from charactermemory.recall.roots import merge_roots
+from charactermemory.recall.roads import DEFAULT_ROADS, Road, RoadAnswer
+from charactermemory.recall.roots import merge, select
 from charactermemory.recall.selectivity import Planner
+from charactermemory.recall.situation import Situation
 from charactermemory.recall.trace import trace
 from charactermemory.recall.trust import Trust
-from charactermemory.recall.verdict import judge
+from charactermemory.recall.verdict import Verdict, judge
 
 
 def retrieve(
@@ -42,12 +46,12 @@ def retrieve(
         StoreError: the graph failed, or a store is closed or was forked away from its owner.
     """
     context.check()
-    answers = [(road, road.propose(stores, context)) for road in roads]
+    situation = Situation.read(stores.graph, context, dict(knobs.floors))
+    context = situation.context
+    answers = [(road, road.propose(stores, situation)) for road in roads]
     limits, policy = context.graph_limits, context.lifecycle_policy
-    roots = merge_roots(
-        ((road.name, proposal) for road, answer in answers for proposal in answer.proposals),
-        context.candidate_limits.max_graph_roots,
-    )
+    cues = _cues(stores, situation, answers)
+    roots = select(cues.candidates, cues.bearings(), context.candidate_limits.max_graph_roots)
     trust = Trust(stores.statistics)
     plans = Planner(trust, knobs, limits, policy).plan(roots.selected)
     decisions = [row for root in roots.selected if root.ref in plans for row in plans[root.ref].decisions]
@@ -55,15 +59,18 @@ def retrieve(
         Walk(root.ref, limits, plans[root.ref].overrides if root.ref in plans else NO_OVERRIDES)
         for root in roots.selected
     ]
-    explorer = Explorer(stores.graph, trust, limits, policy)
+    explorer = Explorer(stores.graph, trust, cues, limits, policy)
     found = explorer.explore(walks)
     traversed = sorted({edge for walk in walks for edge in walk.relations}, key=_edge_key)
     link_ids = stores.graph.link_ids(traversed) if context.include_trace and traversed else {}
     considered = everything(walks)
-    worth = worth_reading(roots.selected, walks, explorer, context.section_limits)
+    worth = worth_reading(roots.selected, walks, explorer, cues, context.section_limits)
     for final_read in (worth, considered):
         verdict, final = judge(stores.graph, walks, found, policy, considered, final_read)
-        ranked = rank(roots.selected, final, verdict.standing)
+        bearings = cues.bearings(_denied(cues, verdict), _speakers(cues, verdict))
+        ranked = rank(
+            roots.selected, final, verdict.standing, cues, bearings, frozenset(found.capped)
+        )
         packed = build_pack(
             ranked,
             verdict,
@@ -77,12 +84,46 @@ def retrieve(
         rationale=rationale(
             telemetry(answers, roots, final, decisions, packed.pressure),
             [item for _, answer in answers for item in answer.degraded],
+            situation.topic.references() if situation.topic else (),
             len(packed.pack.admissions),
             [*stale_omissions(roots.selected, final), *section_omissions(packed.placed)],
             lifecycle_decisions(roots.selected, final, verdict),
         ),
         trace=trace(answers, final, link_ids, decisions, packed.placed) if context.include_trace else None,
     )
+
+
+def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, RoadAnswer]]) -> Cues:
+    """Gather what the roads found and look up where the turns among it stand, in one round trip."""
+    limits = situation.context.candidate_limits
+    cues = Cues(
+        candidates=merge((road, found) for road, answer in answers for found in answer.proposals),
+        legs=[
+            Leg.of(search.hits.candidates, limits.max_vector_candidates)
+            for _, answer in answers
+            for search in answer.searches
+        ],
+        named=situation.named,
+    )
+    said = [ref.id for ref in cues.candidates if ref.object_type is ObjectType.OBSERVATION]
+    if said and limits.max_graph_roots:
+        cues.know(stores.graph.places(said))
+    return cues
+
+
+def _denied(cues: Cues, verdict: Verdict) -> set[MemoryObjectRef]:
+    """Return what was found and is not to be shown; it must not raise its neighbours either."""
+    known = {*cues.candidates, *cues.turns.values()}
+    return {ref for ref in known if verdict.standing(ref).denied}
+
+
+def _speakers(cues: Cues, verdict: Verdict) -> dict[MemoryObjectRef, MemoryId | None]:
+    """Return who spoke the turns that are known by nothing but their neighbours, as far as they were read."""
+    return {
+        ref: getattr(verdict.content(ref), "speaker_entity_id", None)
+        for ref in cues.turns.values()
+        if ref not in cues.places
+    }
 
 
 def _edge_key(edge: Edge) -> tuple[int, tuple[int, int], tuple[int, int]]:

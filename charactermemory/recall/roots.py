@@ -1,28 +1,48 @@
-"""Merging what the roads propose into roots (recall.md §4)."""
+"""From what the roads propose to the roots that are expanded (recall.md §4)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from charactermemory.ids import MemoryObjectRef
-from charactermemory.recall.roads.road import Proposal
+from charactermemory.recall.floors import admitted
+from charactermemory.recall.roads.road import CueKind, Proposal, Road
+
+if TYPE_CHECKING:
+    from charactermemory.recall.bearings import Bearing
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One object that roads proposed, with the best of each score and the names of those roads."""
+
+    ref: MemoryObjectRef
+    roads: tuple[str, ...]
+    kinds: frozenset[CueKind]
+    cue: float = 0.0
+    similarity: float | None = None
+    lexical: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """One object to expand from, with its best score over all roads and the names of those roads."""
+    """One object to expand from. `score` is its own strength, `total` what its rank among roots follows."""
 
-    ref: MemoryObjectRef
+    candidate: Candidate
     score: float
-    roads: tuple[str, ...]
-    similarity: float | None = None
-    lexical: float | None = None
+    total: float
+
+    @property
+    def ref(self) -> MemoryObjectRef:
+        """The object."""
+        return self.candidate.ref
 
     @property
     def order(self) -> tuple[float, int, int]:
-        """Score descending, type rank, id."""
-        return (-self.score, self.ref.object_type.rank, self.ref.id.int)
+        """Total descending, type rank, id."""
+        return (-self.total, self.ref.object_type.rank, self.ref.id.int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +58,41 @@ class Roots:
         return self.unique - len(self.selected)
 
 
-def merge_roots(proposals: Iterable[tuple[str, Proposal]], limit: int) -> Roots:
-    """Merge (road name, proposal) pairs by object, keep the highest of each score, take the best `limit`."""
-    merged: dict[MemoryObjectRef, Root] = {}
+def merge(proposals: Iterable[tuple[Road, Proposal]]) -> dict[MemoryObjectRef, Candidate]:
+    """Merge what the roads propose by object and keep the highest of each score."""
+    merged: dict[MemoryObjectRef, Candidate] = {}
     for road, found in proposals:
         known = merged.get(found.ref)
         if known is None:
-            merged[found.ref] = Root(found.ref, found.score, (road,), found.similarity, found.lexical)
+            merged[found.ref] = Candidate(
+                found.ref, (road.name,), frozenset({road.cue}), found.cue, found.similarity, found.lexical
+            )
             continue
-        merged[found.ref] = Root(
+        merged[found.ref] = Candidate(
             ref=found.ref,
-            score=max(known.score, found.score),
-            roads=tuple(dict.fromkeys((*known.roads, road))),
+            roads=tuple(dict.fromkeys((*known.roads, road.name))),
+            kinds=known.kinds | {road.cue},
+            cue=max(known.cue, found.cue),
             similarity=_higher(known.similarity, found.similarity),
             lexical=_higher(known.lexical, found.lexical),
         )
-    ordered = sorted(merged.values(), key=lambda root: root.order)
-    return Roots(selected=tuple(ordered[:limit]), unique=len(ordered))
+    return merged
+
+
+def select(
+    candidates: Mapping[MemoryObjectRef, Candidate], bearings: Mapping[MemoryObjectRef, Bearing], limit: int
+) -> Roots:
+    """Take the best candidates, each kind of cue keeping its floor."""
+    ordered = sorted(
+        (
+            Root(candidate, bearings[ref].own, bearings[ref].total)
+            for ref, candidate in candidates.items()
+        ),
+        key=lambda root: root.order,
+    )
+    taken = admitted([root.candidate.kinds for root in ordered], limit)
+    selected = tuple(root for root, fits in zip(ordered, taken, strict=True) if fits)
+    return Roots(selected=selected, unique=len(ordered))
 
 
 def _higher(one: float | None, other: float | None) -> float | None:

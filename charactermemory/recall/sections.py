@@ -51,6 +51,15 @@ class OmittedByLimit(Model):
     scores: Scores
 
 
+class OmittedAsRepetition(Model):
+    """The pack already has a memory it belongs to that says the same."""
+
+    kind: Literal["omitted_as_repetition"] = "omitted_as_repetition"
+    intended_section: Section
+    repeats: MemoryObjectRef
+    scores: Scores
+
+
 class OmittedNonActiveThread(Model):
     """A thread that is dormant or resolved stands in no section."""
 
@@ -66,7 +75,8 @@ class OmittedNoPromptSection(Model):
 
 
 AssignmentReason = Annotated[
-    Selected | OmittedByLimit | OmittedNonActiveThread | OmittedNoPromptSection, Field(discriminator="kind")
+    Selected | OmittedByLimit | OmittedAsRepetition | OmittedNonActiveThread | OmittedNoPromptSection,
+    Field(discriminator="kind"),
 ]
 
 

@@ -104,7 +104,7 @@ def judge(
             node: [near for near in neighbours if near.edge not in unconfirmed]
             for node, neighbours in found.around.items()
         }
-    final = [Walk(walk.root, walk.limits, walk.overrides) for walk in walks]
+    final = [Walk(walk.root, walk.limits, walk.overrides, walk.favoured) for walk in walks]
     for walk in final:
         walk.begin(verdict.standing(walk.root))
         while walk.frontier:

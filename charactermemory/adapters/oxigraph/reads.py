@@ -204,7 +204,11 @@ class Reads:
                 standing[episode][position] = found.id
                 edges[episode].append(Edge(found, RelationType.OBSERVED_IN, episode))
         return {
-            ref: Neighbourhood(tuple(dict.fromkeys(edges[ref])), frozenset(capped[ref]), standing[ref])
+            ref: Neighbourhood(
+                tuple(dict.fromkeys(edges[ref]) if standing[ref] else edges[ref]),
+                frozenset(capped[ref]),
+                standing[ref],
+            )
             for ref in edges
         }
 

@@ -1,4 +1,4 @@
-"""The anchor road: notions that the caller names or that are present in the scene (recall.md §12.7)."""
+"""The anchor road: notions that the caller or the topic names, or that are present (recall.md §12.7)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.stores import Stores
-from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.roads.road import CueKind, Proposal, RoadAnswer
+from charactermemory.recall.situation import Situation
 
 ANCHOR_SCORE = 1.0
 """A named notion is a certain cue (recall.md §16.3)."""
@@ -20,11 +20,11 @@ class AnchorRoad:
     name: str = "anchor"
     cue: CueKind = CueKind.PARTICIPANT
 
-    def propose(self, stores: Stores, context: RetrievalContext) -> RoadAnswer:
+    def propose(self, stores: Stores, situation: Situation) -> RoadAnswer:
         """Return every anchored notion, with full score."""
         return RoadAnswer(
             proposals=tuple(
-                Proposal(ref=MemoryObjectRef.of(ObjectType.ENTITY, notion), score=ANCHOR_SCORE)
-                for notion in context.anchored_notions
+                Proposal(ref=MemoryObjectRef.of(ObjectType.ENTITY, notion), cue=ANCHOR_SCORE)
+                for notion in situation.anchors
             )
         )

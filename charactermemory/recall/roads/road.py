@@ -10,7 +10,7 @@ from charactermemory.domain.model import Model
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.stores import Stores
 from charactermemory.ports.vectors import Completeness, LegHits
-from charactermemory.recall.context import RetrievalContext
+from charactermemory.recall.situation import Situation
 
 
 class CueKind(StrEnum):
@@ -26,13 +26,13 @@ class Proposal:
 
     Attributes:
         ref: the object.
-        score: how strong the cue is, 0..1; it stands in the vector slot of the ranking formula.
+        cue: how strong the cue is of itself, 0..1; 0 where searches tell.
         similarity: raw cosine, where a dense search found it.
         lexical: raw BM25, where a lexical search found it.
     """
 
     ref: MemoryObjectRef
-    score: float
+    cue: float = 0.0
     similarity: float | None = None
     lexical: float | None = None
 
@@ -56,10 +56,14 @@ class Degradation(Model):
 
 @dataclass(frozen=True, slots=True)
 class RoadAnswer:
-    """What one road found, and what it had to do without."""
+    """What one road found, and what it had to do without.
+
+    `below_floor` counts what was found and is too unlike the topic to be proposed.
+    """
 
     proposals: tuple[Proposal, ...] = ()
     searches: tuple[Search, ...] = ()
+    below_floor: int = 0
     embedding_dimension: int | None = None
     degraded: tuple[Degradation, ...] = ()
 
@@ -77,8 +81,8 @@ class Road(Protocol):
         """The kind of cue it follows."""
         ...
 
-    def propose(self, stores: Stores, context: RetrievalContext) -> RoadAnswer:
-        """Return roots for this context. Failures of derived stores degrade; graph failures raise."""
+    def propose(self, stores: Stores, situation: Situation) -> RoadAnswer:
+        """Return roots for this situation. Failures of derived stores degrade; graph failures raise."""
         ...
 
 

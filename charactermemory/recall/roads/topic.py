@@ -11,12 +11,13 @@ from charactermemory.errors import (
     StoreError,
     StoreForkedError,
 )
+from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.embedding import Vector
 from charactermemory.ports.stores import Stores
 from charactermemory.ports.vectors import HybridHits
-from charactermemory.recall.context import RetrievalContext
-from charactermemory.recall.fusion import fuse
+from charactermemory.recall.fusion import Leg
 from charactermemory.recall.roads.road import CueKind, Degradation, Proposal, RoadAnswer, Search
+from charactermemory.recall.situation import Situation
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +27,31 @@ class TopicRoad:
     name: str = "topic"
     cue: CueKind = CueKind.TOPIC
 
-    def propose(self, stores: Stores, context: RetrievalContext) -> RoadAnswer:
-        """Return every candidate of either leg, scored by `fuse`.
+    def propose(self, stores: Stores, situation: Situation) -> RoadAnswer:
+        """Return every candidate of either leg with its raw scores, the names left out of the dense one.
 
         Without an embedding the lexical leg answers alone; without an index nothing does. Both are reported.
         """
-        query = context.query
-        limit = context.candidate_limits.max_vector_candidates
-        if query is None or limit == 0:
+        topic = situation.topic
+        limit = situation.context.candidate_limits.max_vector_candidates
+        if topic is None or limit == 0:
             return RoadAnswer()
         degraded: list[Degradation] = []
-        embedding = self._embed(stores, query, degraded)
-        hits = self._search(stores, context, query, embedding, degraded)
+        embedding = self._embed(stores, topic.content, degraded) if topic.content else None
+        hits = self._search(stores, situation, topic.text, embedding, degraded)
         if hits is None:
             return RoadAnswer(degraded=tuple(degraded))
+        similarity = Leg.of(hits.dense.candidates, limit).scores
+        words = Leg.of(hits.lexical.candidates, limit).scores
+        found = sorted(similarity.keys() | words.keys(), key=_order)
+        floor = situation.floors.get(stores.embedder.fingerprint()) if embedding is not None else None
+        near = found if floor is None else [ref for ref in found if similarity.get(ref, -1.0) >= floor]
         return RoadAnswer(
             proposals=tuple(
-                Proposal(found.ref, found.score, found.similarity, found.lexical)
-                for found in fuse(hits.dense, hits.lexical, limit)
+                Proposal(ref, similarity=similarity.get(ref), lexical=words.get(ref)) for ref in near
             ),
             searches=(Search("dense", hits.dense), Search("lexical", hits.lexical)),
+            below_floor=len(found) - len(near),
             embedding_dimension=None if embedding is None else len(embedding),
             degraded=tuple(degraded),
         )
@@ -63,13 +69,13 @@ class TopicRoad:
     def _search(
         self,
         stores: Stores,
-        context: RetrievalContext,
+        situation: Situation,
         query: str,
         embedding: Vector | None,
         degraded: list[Degradation],
     ) -> HybridHits | None:
-        limit = context.candidate_limits.max_vector_candidates
-        scope = context.object_type_defaults
+        context = situation.context
+        limit, scope = context.candidate_limits.max_vector_candidates, context.object_type_defaults
         try:
             return stores.vectors.search(embedding, query, limit, scope)
         except (StoreForkedError, StoreClosedError):
@@ -79,10 +85,14 @@ class TopicRoad:
             degraded.append(self._degradation("dense", error))
             if embedding is None:
                 return None
-            return self._search(stores, context, query, None, degraded)
+            return self._search(stores, situation, query, None, degraded)
         except StoreError as error:
             degraded.append(self._degradation("index", error))
             return None
 
     def _degradation(self, part: str, error: StoreError) -> Degradation:
         return Degradation(road=self.name, part=part, cause=error.code, kind=getattr(error, "kind", None))
+
+
+def _order(ref: MemoryObjectRef) -> tuple[int, int]:
+    return ref.order

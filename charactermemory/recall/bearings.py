@@ -1,0 +1,159 @@
+"""What speaks for an object: its own match, and that of what stands around it (docs/recall-tuning.md).
+
+Said of a conversation: a turn is seldom the only one about its matter. So a turn whose neighbours match,
+whose whole episode matches, or that was spoken by someone the topic names, is worth more than its words.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
+from charactermemory.ports.graph import Place
+from charactermemory.recall.fusion import Leg, fuse
+from charactermemory.recall.roots import Candidate
+
+NEIGHBOUR_SHARES = {1: 0.5, 2: 0.2}
+"""What a turn gets of the own score of a turn so many places away in its episode."""
+NAMED = 0.5
+"""What a matching turn gets for being spoken by someone the topic names."""
+EPISODE_SHARE = 0.3
+"""What an episode and the matching turns in it get of its mean best scores."""
+EPISODE_BEST = 5
+"""How many turns that mean is taken over; missing ones count as 0."""
+
+Spot = tuple[MemoryId, int]
+"""An episode and a position in it."""
+
+
+@dataclass(slots=True)
+class Bearing:
+    """What speaks for one object, each part before its weight in the ranking formula.
+
+    Attributes:
+        own: strength of its own match or cue, 0..1.
+        matched: whether the topic itself found it.
+        neighbours: its share of the matches beside it in its episode.
+        named: its bonus for a person the topic names.
+        episode: its share of its episode's matches.
+    """
+
+    own: float = 0.0
+    matched: bool = False
+    neighbours: float = 0.0
+    named: float = 0.0
+    episode: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All parts together."""
+        return self.own + self.neighbours + self.named + self.episode
+
+
+NO_BEARING = Bearing()
+
+
+@dataclass
+class Cues:
+    """What the roads found, and where it stands.
+
+    Attributes:
+        candidates: everything any road proposed.
+        legs: the searches behind it.
+        places: where observations stand, as far as was asked.
+        turns: the observation at each place that is known to be taken.
+        named: the notions the topic names.
+    """
+
+    candidates: Mapping[MemoryObjectRef, Candidate]
+    legs: Sequence[Leg] = ()
+    places: dict[MemoryObjectRef, Place] = field(default_factory=dict)
+    turns: dict[Spot, MemoryObjectRef] = field(default_factory=dict)
+    named: frozenset[MemoryId] = frozenset()
+
+    def know(self, found: Mapping[MemoryId, Place]) -> None:
+        """Take note of where observations stand."""
+        for observation, place in sorted(found.items(), key=lambda item: item[0].int):
+            ref = MemoryObjectRef.of(ObjectType.OBSERVATION, observation)
+            self.places[ref] = place
+            self.turns[place.episode_id, place.position] = ref
+
+    def beside(self, refs: Iterable[MemoryObjectRef]) -> list[Spot]:
+        """Return the places next to these observations, sorted."""
+        spots = {
+            (place.episode_id, place.position + away)
+            for ref in refs
+            if (place := self.places.get(ref)) is not None
+            for away in _AWAY
+            if place.position + away >= 0
+        }
+        return sorted(spots, key=lambda spot: (spot[0].int, spot[1]))
+
+    def next_to(self, ref: MemoryObjectRef) -> frozenset[MemoryObjectRef]:
+        """Return the observations known to stand next to one."""
+        return frozenset(self.turns[spot] for spot in self.beside([ref]) if spot in self.turns)
+
+    def bearings(
+        self,
+        left_out: Collection[MemoryObjectRef] = (),
+        speakers: Mapping[MemoryObjectRef, MemoryId | None] | None = None,
+    ) -> dict[MemoryObjectRef, Bearing]:
+        """Return what speaks for each candidate, the turns beside it and their episodes.
+
+        Args:
+            left_out: what is known to be no longer there or not to be shown; it counts for nothing.
+            speakers: who spoke turns that are known by nothing but their neighbours.
+        """
+        found: dict[MemoryObjectRef, Bearing] = {}
+        matches = fuse(self.legs, left_out)
+        for ref, candidate in self.candidates.items():
+            if ref not in left_out:
+                match = matches.get(ref, 0.0)
+                found[ref] = Bearing(own=max(candidate.cue, match), matched=match > 0)
+        self._add_neighbours(found, left_out)
+        self._add_named(found, speakers or {})
+        self._add_episodes(found, left_out)
+        return found
+
+    def _add_neighbours(
+        self, found: dict[MemoryObjectRef, Bearing], left_out: Collection[MemoryObjectRef]
+    ) -> None:
+        given = [(place, found[ref].own) for ref, place in self.places.items() if ref in found]
+        for place, own in given:
+            for away, share in _AWAY.items():
+                beside = self.turns.get((place.episode_id, place.position + away))
+                if beside is not None and beside not in left_out and own > 0:
+                    found.setdefault(beside, Bearing()).neighbours += share * own
+
+    def _add_named(
+        self, found: dict[MemoryObjectRef, Bearing], speakers: Mapping[MemoryObjectRef, MemoryId | None]
+    ) -> None:
+        if not self.named:
+            return
+        for ref, bearing in found.items():
+            place = self.places.get(ref)
+            speaker = place.speaker if place else speakers.get(ref)
+            if speaker in self.named and bearing.own + bearing.neighbours > 0:
+                bearing.named = NAMED
+
+    def _add_episodes(
+        self, found: dict[MemoryObjectRef, Bearing], left_out: Collection[MemoryObjectRef]
+    ) -> None:
+        said: defaultdict[MemoryId, list[Bearing]] = defaultdict(list)
+        for (episode, _), ref in self.turns.items():
+            bearing = found.get(ref)
+            if bearing is not None and bearing.total > 0:
+                said[episode].append(bearing)
+        for episode, turns in said.items():
+            best = sorted((bearing.total for bearing in turns), reverse=True)[:EPISODE_BEST]
+            share = EPISODE_SHARE * sum(best) / EPISODE_BEST
+            for bearing in turns:
+                bearing.episode = share
+            ref = MemoryObjectRef.of(ObjectType.EPISODE, episode)
+            if ref not in left_out:
+                found.setdefault(ref, Bearing()).episode = share
+
+
+_AWAY = {sign * away: share for away, share in NEIGHBOUR_SHARES.items() for sign in (-1, 1)}

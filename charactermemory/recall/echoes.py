@@ -1,0 +1,66 @@
+"""Memories that say the same as one they belong to: an episode and its own turn, a belief and its source.
+
+Only what is connected and of another kind is compared. Two people may say the same words, and that both did
+is worth knowing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from charactermemory.domain.names import normalize_name
+from charactermemory.domain.objects import DerivedMemory, Episode, MemoryObject, Observation
+from charactermemory.ids import MemoryObjectRef, ObjectType
+
+ECHO = 0.9
+"""From this share of common words on, of all words in both, two texts say the same."""
+_WORD = re.compile(r"\w+")
+
+
+class Echoes:
+    """What the pack holds so far, by what it is connected to."""
+
+    def __init__(self) -> None:
+        self._held: dict[MemoryObjectRef, list[tuple[MemoryObjectRef, frozenset[str]]]] = {}
+
+    def repeated(self, item: MemoryObject) -> MemoryObjectRef | None:
+        """Return the memory held already that is connected with `item` and says the same."""
+        words = _words(item)
+        if not words:
+            return None
+        for anchor in _anchors(item):
+            for other, known in self._held.get(anchor, ()):
+                if other.object_type is not item.object_type and len(words & known) >= ECHO * len(words | known):
+                    return other
+        return None
+
+    def keep(self, item: MemoryObject) -> None:
+        """Take note of a memory that is in the pack."""
+        words = _words(item)
+        if words:
+            for anchor in _anchors(item):
+                self._held.setdefault(anchor, []).append((item.ref, words))
+
+
+def _words(item: MemoryObject) -> frozenset[str]:
+    match item:
+        case Episode():
+            text = item.summary or ""
+        case Observation() | DerivedMemory():
+            text = item.text
+        case _:
+            return frozenset()
+    return frozenset(_WORD.findall(normalize_name(text)))
+
+
+def _anchors(item: MemoryObject) -> list[MemoryObjectRef]:
+    """Return what ties a memory to others: itself and its sources; a turn's episode only for the episode."""
+    match item:
+        case Observation():
+            return [item.ref, MemoryObjectRef.of(ObjectType.EPISODE, item.episode_id)]
+        case DerivedMemory():
+            sources = [MemoryObjectRef.of(ObjectType.EPISODE, one) for one in item.derived_from_episode_ids]
+            said = (MemoryObjectRef.of(ObjectType.OBSERVATION, one) for one in item.derived_from_observation_ids)
+            return [*sources, *said]
+        case _:
+            return [item.ref]

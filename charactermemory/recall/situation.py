@@ -1,0 +1,47 @@
+"""The situation recall answers to: the context, with the names of its topic understood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from charactermemory.ids import MemoryId
+from charactermemory.ports.graph import GraphStore
+from charactermemory.recall.context import RetrievalContext
+from charactermemory.recall.names import Topic, read_topic
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What every road looks at.
+
+    Attributes:
+        context: what the caller asks, within the caps of its profile.
+        topic: the topic and the names in it; None if there is none.
+        floors: the least similarity of what the topic finds, by embedder fingerprint, where one applies.
+    """
+
+    context: RetrievalContext
+    topic: Topic | None = None
+    floors: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, graph: GraphStore, context: RetrievalContext, floors: dict[str, float]) -> Situation:
+        """Understand a context; one round trip if it has a topic.
+
+        Raises:
+            StoreError: the graph failed.
+        """
+        within = context.within_profile()
+        topic = read_topic(graph, within.query) if within.query else None
+        return cls(within, topic, floors if within.profile == "automatic" else {})
+
+    @property
+    def anchors(self) -> tuple[MemoryId, ...]:
+        """The notions that the caller names, that are present, or that the topic names; distinct, in order."""
+        named = self.topic.bearers if self.topic else ()
+        return tuple(dict.fromkeys((*self.context.anchored_notions, *named)))
+
+    @property
+    def named(self) -> frozenset[MemoryId]:
+        """The notions that the topic names."""
+        return frozenset(self.topic.bearers) if self.topic else frozenset()
