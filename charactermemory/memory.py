@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Self, TypeVar
 
 from pydantic import ValidationError
@@ -253,9 +253,11 @@ class Upkeep:
         """Take the memory to keep."""
         self._memory = memory
 
-    def sweep(self) -> SweepReport:
+    def sweep(
+        self, parked: Collection[MemoryObjectRef] = (), waiting: Collection[MemoryObjectRef] = ()
+    ) -> SweepReport:
         """Catch the derived stores up with the graph. See `upkeep.sweep.sweep`."""
-        return sweep(self._memory.stores)
+        return sweep(self._memory.stores, parked, waiting)
 
     def reconcile(self, *refs: MemoryObjectRef) -> DeriveReport:
         """Make the derived stores equal to the graph for `refs`. See `upkeep.derive.derive`."""

@@ -29,15 +29,59 @@ CauseKind = Literal[
 ]
 
 
+Fault = Literal["outage", "permanent", "unclear"]
+"""Whose fault a failure is: nobody's (the store or provider cannot be used now), the object's or the
+configuration's (the same call fails for ever), or it cannot be told."""
+
+_OUTAGE_STATUSES = frozenset(
+    {
+        "401", "403", "408", "409", "425", "429",
+        "aborted", "cancelled", "deadline_exceeded", "internal", "permission_denied", "resource_exhausted",
+        "unauthenticated", "unavailable",
+    }
+)  # fmt: skip
+"""HTTP statuses and gRPC codes that say nothing about the object; a bad credential holds up all alike."""
+_PERMANENT_STATUSES = frozenset({"400", "404", "413", "422", "invalid_argument", "out_of_range"})
+"""Too long, refused, or an unknown model: the same request is refused again (field reports C15)."""
+_FAULT_OF_KIND: dict[str, Fault] = {
+    "transport": "outage",
+    "missing_api_key": "outage",
+    "http": "outage",
+    "http_connect": "outage",
+    "http_timeout": "outage",
+    "io": "outage",
+    "resource_exhausted": "outage",
+    "database": "outage",
+    "sqlite": "outage",
+    "filesystem": "outage",
+    "blank_input": "permanent",
+    "conversion": "permanent",
+    "dimension_mismatch": "permanent",
+    "hydration": "permanent",
+    "invalid_vector_size": "permanent",
+}
+_FAULT_OF_CODE: dict[str, Fault] = {
+    "store_unavailable": "outage",
+    "store_in_use": "outage",
+    "commit_outcome_unknown": "outage",
+    "graph_database": "outage",
+    "collection_incompatible": "permanent",
+    "stored_conflict": "permanent",
+    "unsupported_schema_version": "permanent",
+}
+
+
 class Cause(Model):
     """Why a derived write failed.
 
-    `code` is that of the error raised, if one was, `kind` the kind within it where the error has kinds.
+    `code` is that of the error raised, if one was, `kind` the kind within it where the error has kinds,
+    `status` what a server answered.
     """
 
     cause: CauseKind
     code: str | None = None
     kind: str | None = None
+    status: str | None = None
     detail: str = ""
     object: MemoryObjectRef | None = None
     expected: int | None = None
@@ -46,12 +90,26 @@ class Cause(Model):
     @classmethod
     def of(cls, kind: CauseKind, error: BaseException) -> Cause:
         """Make the cause of an error, cut to the limit."""
+        status = getattr(error, "status", None) or dict(getattr(error, "details", ())).get("status")
         return cls(
             cause=kind,
             code=getattr(error, "code", None),
             kind=getattr(error, "kind", None),
+            status=None if status is None else str(status),
             detail=str(error)[:DETAIL_LIMIT],
         )
+
+    @property
+    def fault(self) -> Fault:
+        """Whose fault it is; read from the typed fields, never from the text."""
+        if self.cause == "zero_norm_embedding":
+            return "permanent"
+        if self.status is not None:
+            if self.status in _PERMANENT_STATUSES:
+                return "permanent"
+            if self.status in _OUTAGE_STATUSES or (self.status.isdigit() and int(self.status) >= 500):
+                return "outage"
+        return _FAULT_OF_KIND.get(self.kind or "") or _FAULT_OF_CODE.get(self.code or "", "unclear")
 
 
 class VectorMaintenanceOperation(StrEnum):

@@ -66,15 +66,19 @@ def derive(
         vectors: whether to write the index now.
         statistics: whether to write the statistics now.
         isolate: after a failed batch go on object by object, so that one poison text holds up no other
-            (sweeps and repairs); a commit reports its batch whole.
+            (sweeps and repairs); a commit reports its batch whole. In an outage each object would only fail
+            again, so the batch's failure stands for all.
         replay: whether a write is repeated to be sure of it; the index's place in the log then moves at once.
     """
     ordered = sorted(set(refs))
     if not ordered:
         return DeriveReport()
     report = _derive_once(stores, ordered, known, vectors, statistics)
-    readable = all(failure.cause.cause != "graph_query" for failure in report.failures)
-    if report.failures and readable and isolate and len(ordered) > 1:
+    poisoned = all(
+        failure.cause.cause != "graph_query" and failure.cause.fault != "outage"
+        for failure in report.failures
+    )
+    if report.failures and poisoned and isolate and len(ordered) > 1:
         report = _merged(report, [_derive_once(stores, [ref], None, vectors, False) for ref in ordered])
     if vectors and not report.failures:
         _move_vector_mark(stores, at_once=replay)

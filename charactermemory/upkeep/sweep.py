@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -62,13 +63,23 @@ class _Mark:
             self.applied = token
 
 
-def sweep(stores: Stores) -> SweepReport:
+def sweep(
+    stores: Stores,
+    parked: Collection[MemoryObjectRef] = (),
+    waiting: Collection[MemoryObjectRef] = (),
+) -> SweepReport:
     """Derive every commit that a derived store does not yet reflect, and move its mark.
 
     In one process a commit is passed as soon as its objects are derived. With several, only when it is 60 s
     old and its objects were found equal without a change, so that no late write of another process can undo
     what the mark says. A graph that went back is verified and repaired as a whole first;
     while that does not succeed, nothing else is done.
+
+    Args:
+        stores: the bundle.
+        parked: objects that the index cannot hold for a permanent cause; they are not tried and hold up no mark.
+        waiting: objects whose index entry a repair queue tries by its own schedule; they are not tried here
+            and hold the mark up.
 
     Raises:
         StoreError: a store could not be read, or its mark not be written.
@@ -80,16 +91,17 @@ def sweep(stores: Stores) -> SweepReport:
     statistics = _Mark(stores.statistics.cursor().applied)
     head = stores.graph.head()
     low = min(vectors.applied, statistics.applied)
+    left = {*parked, *waiting}
     commits, repaired, markers = 0, set[MemoryObjectRef](), []
     while low < head:
         upto = min(low + SWEEP_COMMITS, head)
         receipts = stores.graph.receipts(low, upto)
-        reports = _derive_receipts(stores, receipts)
+        reports = _derive_receipts(stores, receipts, left)
         commits += len(receipts)
         for report in reports:
             repaired |= set(report.changed)
             markers += _markers(report)
-        _advance(stores, receipts, reports, vectors, statistics)
+        _advance(stores, receipts, reports, set(waiting), vectors, statistics)
         for mark in (vectors, statistics):
             if not mark.stopped:
                 mark.applied = max(mark.applied, upto)
@@ -105,20 +117,29 @@ def sweep(stores: Stores) -> SweepReport:
     )
 
 
-def _derive_receipts(stores: Stores, receipts: list[Receipt]) -> list[DeriveReport]:
+def _derive_receipts(
+    stores: Stores, receipts: list[Receipt], left: Collection[MemoryObjectRef]
+) -> list[DeriveReport]:
     """Derive what the receipts name, a page at a time, however many objects each commit touched."""
     refs = sorted({ref for receipt in receipts for ref in receipt.objects})
-    return [derive(stores, part, isolate=True) for part in sliced(refs)]
+    untried = [ref for ref in refs if ref in left]
+    tried = [ref for ref in refs if ref not in left]
+    return [
+        *(derive(stores, part, isolate=True) for part in sliced(tried)),
+        *(derive(stores, part, vectors=False) for part in sliced(untried)),
+    ]
 
 
 def _advance(
     stores: Stores,
     receipts: list[Receipt],
     reports: list[DeriveReport],
+    waiting: Collection[MemoryObjectRef],
     vectors: _Mark,
     statistics: _Mark,
 ) -> None:
     unequal = {ref for report in reports for failure in report.failures for ref in failure.objects}
+    unequal |= set(waiting)
     if stores.shared:
         unequal |= {ref for report in reports for ref in report.changed}
     counted = all(report.statistics.status == "succeeded" for report in reports)
