@@ -147,6 +147,8 @@ class Cues:
             if bearing is not None and bearing.total > 0:
                 said[episode].append(bearing)
         for episode, turns in said.items():
+            if sum(bearing.own > 0 for bearing in turns) < 2:
+                continue  # one turn is not its episode
             best = sorted((bearing.total for bearing in turns), reverse=True)[:EPISODE_BEST]
             share = EPISODE_SHARE * sum(best) / EPISODE_BEST
             for bearing in turns:

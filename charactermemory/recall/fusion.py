@@ -14,28 +14,37 @@ from charactermemory.ports.vectors import VectorCandidate
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """What one leg found: the best raw score of each object, and whether the limit cut it off."""
+    """What one leg found: the best raw score of each object, and whether the limit cut it off.
+
+    `absolute`: the scores have a scale of their own that ends at 1.
+    """
 
     scores: Mapping[MemoryObjectRef, float]
     cut: bool = False
+    absolute: bool = False
 
     @classmethod
-    def of(cls, candidates: Iterable[VectorCandidate], limit: int) -> Leg:
+    def of(cls, candidates: Iterable[VectorCandidate], limit: int, absolute: bool = False) -> Leg:
         """Take the best hit of each object."""
         best: dict[MemoryObjectRef, float] = {}
         count = 0
         for count, candidate in enumerate(candidates, 1):  # noqa: B007  (the count is wanted afterwards)
             best[candidate.ref] = max(candidate.score, best.get(candidate.ref, candidate.score))
-        return cls(best, count >= limit)
+        return cls(best, count >= limit, absolute)
 
 
 def fuse(legs: Sequence[Leg], left_out: Collection[MemoryObjectRef] = ()) -> dict[MemoryObjectRef, float]:
     """Return each object's relative score in [0, 1], without those left out, which then count for nothing.
 
     Each leg is stretched so that its best hit has 1 and what it did not find has 0: below its last hit if the
-    limit cut it off, else below 0. The score is the mean of the legs; one that found nothing has no say.
+    limit cut it off, else below 0. The score is the mean of the legs; one that found nothing has no say. Where
+    meaning alone speaks there is nothing to balance, and its cosine is taken as it is: weak stays weak.
     """
-    parts = [part for leg in legs if (part := _stretched(leg, left_out))]
+    speaking = [leg for leg in legs if any(score > 0 for score in leg.scores.values())]
+    if len(speaking) == 1 and speaking[0].absolute:
+        parts = [_as_it_is(speaking[0], left_out)]
+    else:
+        parts = [part for leg in speaking if (part := _stretched(leg, left_out))]
     total: dict[MemoryObjectRef, float] = {}
     for part in parts:
         for ref, score in part.items():
@@ -45,6 +54,10 @@ def fuse(legs: Sequence[Leg], left_out: Collection[MemoryObjectRef] = ()) -> dic
             if ref not in total and ref not in left_out:
                 total[ref] = 0.0
     return total
+
+
+def _as_it_is(leg: Leg, left_out: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, float]:
+    return {ref: max(score, 0.0) for ref, score in leg.scores.items() if ref not in left_out}
 
 
 def _stretched(leg: Leg, left_out: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, float]:

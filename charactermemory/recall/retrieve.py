@@ -99,7 +99,7 @@ def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, Ro
     cues = Cues(
         candidates=merge((road, found) for road, answer in answers for found in answer.proposals),
         legs=[
-            Leg.of(search.hits.candidates, limits.max_vector_candidates)
+            Leg.of(search.hits.candidates, limits.max_vector_candidates, search.leg == "dense")
             for _, answer in answers
             for search in answer.searches
         ],

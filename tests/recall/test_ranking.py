@@ -9,7 +9,7 @@ from charactermemory.recall.ranking import (
     GRAPH_WEIGHT,
     INHERITANCE,
     SALIENCE_WEIGHT,
-    VECTOR_WEIGHT,
+    CUE_WEIGHT,
     DerivedFromRoot,
     DirectMatch,
     Scores,
@@ -27,8 +27,9 @@ def scores_of(outcome: RetrievalOutcome, item: MemoryObject) -> Scores:
 
 
 def recomputed(scores: Scores) -> float:
+    around = (scores.neighbour_score, scores.named_score, scores.episode_score, scores.support_score)
     return (
-        VECTOR_WEIGHT * scores.vector_score
+        CUE_WEIGHT * (scores.vector_score + sum(part or 0.0 for part in around))
         + GRAPH_WEIGHT * (scores.graph_score or 0.0)
         + SALIENCE_WEIGHT * (scores.salience_score or 0.0)
     )
@@ -119,7 +120,11 @@ def test_published_parts_make_up_the_score(world: World) -> None:
         lexical=[(item, 9.0 - n) for n, item in enumerate(items[9:15])],
     )
 
-    outcome = world.retrieve(anchors=(items[1].id,), section_limits=SectionLimits(salient_observations=3))
+    outcome = world.retrieve(
+        anchors=(items[1].id,),
+        candidate_limits=CandidateLimits(max_graph_roots=20),
+        section_limits=SectionLimits(salient_observations=3),
+    )
 
     assert scores_of(outcome, dull).salience_score is None
     assert outcome.trace
@@ -132,7 +137,7 @@ def test_published_parts_make_up_the_score(world: World) -> None:
     for scores in found:
         assert scores.final_score == pytest.approx(recomputed(scores), abs=1e-6)
         if isinstance(scores.vector_score_source, DerivedFromRoot):
-            inherited = INHERITANCE * scores.vector_score_source.root_score
+            inherited = scores.vector_score_source.factor * scores.vector_score_source.root_score
             assert scores.vector_score == pytest.approx(inherited, abs=1e-6)
 
 

@@ -31,7 +31,7 @@ MAX_GRAPH_ROUND_TRIPS = 6
 MAX_STATISTICS_QUERIES = 3
 """DESIGN §5, for a retrieve without a named notion."""
 
-GRAPH_READS = {"neighbours", "link_ids", "read"}
+GRAPH_READS = {"notions_known_as", "places", "neighbours", "link_ids", "read"}
 STATISTICS_READS = {"health", "counts", "global_count", "best", "states"}
 
 
@@ -154,7 +154,8 @@ def test_graph_round_trips_do_not_grow(world: World, depth: int, roots: int, tra
         graph_limits=GraphLimits(max_depth=depth, max_fanout_per_node=4, max_hub_edges=8),
     )
 
-    expected = ["neighbours"] * depth + (["link_ids"] if trace and depth else []) + ["read"]
+    expected = ["notions_known_as", "places"]
+    expected += ["neighbours"] * depth + (["link_ids"] if trace and depth else []) + ["read"]
     assert world.graph.names() == expected
     assert len(expected) <= MAX_GRAPH_ROUND_TRIPS
     assert set(world.statistics.names()) <= STATISTICS_READS
