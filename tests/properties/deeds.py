@@ -65,6 +65,10 @@ class Expected:
 class Deed(ABC):
     """One call of the facade, which may be repeated."""
 
+    def __str__(self) -> str:
+        """Short, for errors name it."""
+        return f"{type(self).__name__} {getattr(self, 'target', '') or getattr(self, 'key', '')}".strip()
+
     @abstractmethod
     def call(self, memory: CharacterMemory) -> Any:
         """Do it."""
@@ -88,7 +92,9 @@ class Remember(Deed):
     left: bool = False
 
     def call(self, memory: CharacterMemory) -> Any:
-        return memory.commit(self.plan, CommitOptions(update_vectors=not self.left, update_stats=not self.left))
+        return memory.commit(
+            self.plan, CommitOptions(update_vectors=not self.left, update_stats=not self.left)
+        )
 
     def expect(self, model: Model) -> Expected:
         if model.was_forgotten(self.objects):
@@ -206,7 +212,7 @@ class Maker:
         drafts: list[Any] = [episode(happened, summary, scene=scene, raw_ref=f"chat-{happened}")]
         key = f"episode:{uid(happened)}"
         objects: dict[str, dict[str, Any]] = {key: {"text": summary}}
-        for position in range(1 + one % 2):
+        for position in range(2 if one % 3 == 2 else 1):
             number = self._number()
             text = f"Note {number} of what was said"
             drafts.append(observation(number, happened, text, position, raw_ref=f"turn-{number}"))
@@ -219,7 +225,9 @@ class Maker:
             if flags & 32 and not index and (old := self._pick(other + one, "derived_memory")):
                 supersedes = (old,)
             drafts.append(
-                self._belief(number, source or key, threads, supersedes if not index else (), about=flags & 64)
+                self._belief(
+                    number, source or key, threads, supersedes if not index else (), about=flags & 64
+                )
             )
             objects[f"derived_memory:{uid(number)}"] = {
                 "text": f"Note {number} of what it means",
@@ -289,7 +297,9 @@ class Maker:
             sources = [ref_of(source) for source in self._model.replacement(key, text)["sources"]]
             named = ORIGIN.replace(
                 episode_ids=tuple(item.id for item in sources if item.object_type is ObjectType.EPISODE),
-                observation_ids=tuple(item.id for item in sources if item.object_type is ObjectType.OBSERVATION),
+                observation_ids=tuple(
+                    item.id for item in sources if item.object_type is ObjectType.OBSERVATION
+                ),
             )
             made = replacement(text, id=uid(number), original_source_provenance=named)
             draft = draft.with_replacement(made)

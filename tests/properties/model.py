@@ -36,9 +36,7 @@ class Model:
 
     def states(self):
         """What the statistics must say: key -> (suppressed, current)."""
-        return {
-            key: (key in self.suppressed, self.is_current(key)) for key in self.objects if _recalled(key)
-        }
+        return {key: (key in self.suppressed, self.is_current(key)) for key in self.objects if _recalled(key)}
 
     def of_type(self, *types):
         """The stored keys of these types, in the order in which they came."""

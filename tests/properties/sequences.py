@@ -5,14 +5,15 @@ from __future__ import annotations
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from tests.properties.playing import FAIR, Act, Weather
+from tests.properties.playing import FAIR, Act, Player, Weather
+from tests.support.grounds import MemoryGround
 
 LEAST_STEPS = 20
-MOST_STEPS = 24
+MOST_STEPS = 21
 
 _kinds = st.sampled_from(
-    ["sweep", "remember", "remember", "remember", "forget", "forget", "correct", "correct", "link", "repeat"]
-    + ["repeat", "repeat", "claim", "leave", "restart", "verify", "rebuild_vectors", "rebuild_statistics"]
+    ["sweep", *["remember"] * 5, *["forget"] * 4, *["correct"] * 3, *["repeat"] * 5, "link", "link", "leave"]
+    + ["leave", "claim", "sweep", "restart", "restart", "verify", "rebuild_vectors", "rebuild_statistics"]
 )
 _numbers = st.integers(0, 11)
 _meanwhile = ("forget", "correct", "remember", "repeat")
@@ -54,3 +55,9 @@ def fixed(count: int, *, shrink: bool = True) -> settings:
         report_multiple_bugs=False,
         print_blob=False,
     )
+
+
+def play_in_memory(acts: list[tuple[Act, Weather]]) -> None:
+    """Play one sequence in memory. Hypothesis derives the sequences from this function's text."""
+    assert len(acts) >= LEAST_STEPS
+    Player(MemoryGround()).play(acts)

@@ -5,18 +5,27 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 
 from tests.properties import model
 from tests.properties.playing import Act, Player, Weather
-from tests.properties.sequences import LEAST_STEPS, fixed, sequences
-from tests.support.grounds import DiskGround, MemoryGround
+from tests.properties.sequences import fixed, play_in_memory, sequences
+from tests.support.grounds import DiskGround
 
 SEQUENCES = 200
+ON_DISK = 4
+
+test_sequences_in_memory = fixed(SEQUENCES)(given(sequences)(play_in_memory))
 
 
-@fixed(SEQUENCES)
-@given(sequences)
-def test_sequences_in_memory(acts: list[tuple[Act, Weather]]) -> None:
-    assert len(acts) >= LEAST_STEPS
-    Player(MemoryGround()).play(acts)
+@fixed(ON_DISK)
+@given(acts=sequences)
+def test_sequences_on_disk(acts: list[tuple[Act, Weather]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    Player(DiskGround(tmp_path_factory.mktemp("ground"))).play(acts)
+
+
+def test_the_model_imports_nothing() -> None:
+    assert model.__file__ is not None
+    tree = ast.parse(Path(model.__file__).read_text(encoding="utf-8"))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]

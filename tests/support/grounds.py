@@ -115,7 +115,6 @@ class MemoryGround(Ground):
             process_lock(),
         )
 
-
     def connect(self) -> Connection:
         """See `Ground`."""
         return Stepped(self.connection, "graph", Steps(), kept=True)  # type: ignore[return-value]

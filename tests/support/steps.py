@@ -1,4 +1,4 @@
-"""Every call a memory makes to its ports, numbered; a test may act before or after each, or end the process there."""
+"""Every call a memory makes to its ports, numbered; a test may act around each, or end the process there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Watch = Callable[[Step, Moment], None]
 """Called around every step."""
 
 
-def _ignore(step: Step, moment: Moment) -> None:
+def unwatched(step: Step, moment: Moment) -> None:
     """Watch nothing."""
 
 
@@ -39,7 +39,7 @@ class Steps:
 
     def __init__(self) -> None:
         self.taken: list[Step] = []
-        self.watch: Watch = _ignore
+        self.watch: Watch = unwatched
         self.dead = False
         self._buried = False
 
