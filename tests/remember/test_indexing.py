@@ -222,6 +222,21 @@ def test_one_embedding_of_zeros_fails_the_whole_batch(rig: Rig) -> None:
     assert "flush" not in rig.vectors.names()
 
 
+@pytest.mark.spec("recall-78")
+def test_the_one_of_three_that_is_all_zeros_is_named(rig: Rig) -> None:
+    rig.embedder.alter(
+        "bulk_generate_embeddings", lambda vectors: [vectors[0], [0.0] * len(vectors[1]), vectors[2]]
+    )
+    three = plan(episode(2, "tea"), observation(3, 2, "hello"), thread(4))
+    refs = (episode_ref(2), observation_ref(3), thread_ref(4))
+    [marker] = rig.memory.commit(three).repair_needed
+    assert isinstance(marker, VectorIndexMarker)
+    assert marker.objects == refs
+    assert (marker.cause.cause, marker.cause.object) == ("zero_norm_embedding", refs[1])
+    assert "write" not in rig.vectors.names()
+    assert rig.points() == {}
+
+
 @pytest.mark.spec("core-56")
 def test_without_the_currency_nothing_is_derived(rig: Rig) -> None:
     rig.graph.fail("read", UNREADABLE, times=9)
