@@ -93,7 +93,11 @@ class Cues:
 
     def next_to(self, ref: MemoryObjectRef) -> frozenset[MemoryObjectRef]:
         """Return the observations known to stand next to one."""
-        return frozenset(self.turns[spot] for spot in self.beside([ref]) if spot in self.turns)
+        place = self.places.get(ref)
+        if place is None:
+            return frozenset()
+        spots = ((place.episode_id, place.position + away) for away in _AWAY)
+        return frozenset(self.turns[spot] for spot in spots if spot in self.turns)
 
     def bearings(
         self,

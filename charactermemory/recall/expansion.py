@@ -86,7 +86,7 @@ class Walk:
     """The expansion of one root, and what it has found so far.
 
     Attributes:
-        favoured: neighbours that stay before all others where a cap bites.
+        favoured: groups of neighbours that stay before all others where a cap bites, the first group first.
         visited: admitted objects with their distance from the root.
         arrived: the edge by which each was first reached; the root has none.
         relations: traversed edges with their proximity, the distance of their far end at first sight.
@@ -99,7 +99,7 @@ class Walk:
     root: MemoryObjectRef
     limits: GraphLimits
     overrides: Overrides = field(default_factory=dict)
-    favoured: Collection[MemoryObjectRef] = frozenset()
+    favoured: tuple[Collection[MemoryObjectRef], ...] = ()
     visited: dict[MemoryObjectRef, int] = field(default_factory=dict)
     arrived: dict[MemoryObjectRef, Edge] = field(default_factory=dict)
     relations: dict[Edge, int] = field(default_factory=dict)
@@ -189,7 +189,8 @@ class Walk:
                 self.filtered.setdefault(near.other, standing.denied)
             else:
                 admissible.append((near, standing))
-        admissible.sort(key=self._best_first)
+        if len(admissible) > 1:
+            admissible.sort(key=self._best_first)
         if capped or len(admissible) > self.limits.max_hub_edges:
             self._fail("hub_limit", node)
         retained = self._retain(node, admissible[: self.limits.max_hub_edges + spare], spare)
@@ -229,10 +230,14 @@ class Walk:
 
     def _best_first(
         self, candidate: tuple[Near, Standing]
-    ) -> tuple[bool, bool, float, float, tuple[int, int, int, bool]]:
+    ) -> tuple[bool, int, float, float, tuple[int, int, int, bool]]:
         near, standing = candidate
-        plain = near.other not in self.favoured
-        return (not standing.considered, plain, -standing.salience, -standing.when, near.tie)
+        group = 0
+        for favoured in self.favoured:
+            if near.other in favoured:
+                break
+            group += 1
+        return (not standing.considered, group, -standing.salience, -standing.when, near.tie)
 
     def _stand_at(self, nodes: list[MemoryObjectRef]) -> None:
         self.frontier = nodes if self.depth < self.limits.max_depth else []

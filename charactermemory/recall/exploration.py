@@ -94,7 +94,7 @@ class Explorer:
         for _ in range(self._limits.max_depth):
             self._read({node for walk in walks for node in walk.frontier}, beside)
             for walk in walks:
-                walk.favoured = self._cues.next_to(walk.root) | self._cues.candidates.keys()
+                walk.favoured = (self._cues.next_to(walk.root), self._cues.candidates)
             contested = set().union(*(walk.contested(found.around) for walk in walks))
             spare = 0
             if not self.weigh(contested):

@@ -185,15 +185,18 @@ def rank(
     for ref, arrivals in reached.items():
         bearing, candidate = bearings.get(ref, NO_BEARING), cues.candidates.get(ref)
         vector, inherited, factor = bearing.own, None, INHERITANCE
+        said = ref.object_type is ObjectType.OBSERVATION
         for hops, index in arrivals:
-            if hops:
-                share = _share(ref, walks[index].arrived[ref])
+            if hops and (INHERITANCE * own[index] > vector or (candidate is None and inherited is None)):
+                share = _share(walks[index].arrived[ref]) if said else INHERITANCE
                 if share * own[index] > vector or (candidate is None and inherited is None):
                     vector, inherited, factor = share * own[index], own[index], share
         graph, salience = 1 / (min(arrivals)[0] + 1), standing_of(ref).salience
         named = NAMED if ref in about else bearing.named
         cue = vector + bearing.neighbours + named + bearing.episode + supported.get(ref, 0.0)
-        kinds = frozenset(kind for _, index in arrivals for kind in roots[index].candidate.kinds)
+        kinds = candidate.kinds if candidate else frozenset()
+        for _, index in arrivals:
+            kinds |= roots[index].candidate.kinds
         ranked.append(
             Ranked(
                 ref=ref,
@@ -208,16 +211,15 @@ def rank(
                 factor=factor,
                 candidate=candidate,
                 arrivals=tuple(arrivals),
-                kinds=kinds | candidate.kinds if candidate else kinds,
+                kinds=kinds,
             )
         )
     ranked.sort(key=_order)
     return ranked
 
 
-def _share(ref: MemoryObjectRef, arrived: Edge) -> float:
-    sibling = arrived.relation is RelationType.OBSERVED_IN and ref.object_type is ObjectType.OBSERVATION
-    return SIBLING_INHERITANCE if sibling else INHERITANCE
+def _share(arrived: Edge) -> float:
+    return SIBLING_INHERITANCE if arrived.relation is RelationType.OBSERVED_IN else INHERITANCE
 
 
 def _order(item: Ranked) -> tuple[float, int, int]:

@@ -13,7 +13,9 @@ from charactermemory.recall.bearings import NAMED, Cues
 from charactermemory.recall.context import SectionLimits
 from charactermemory.recall.expansion import Walk
 from charactermemory.recall.exploration import Explorer
-from charactermemory.recall.ranking import rank
+from charactermemory.recall.floors import FLOOR
+from charactermemory.recall.ranking import Ranked, rank
+from charactermemory.recall.roads.road import CueKind
 from charactermemory.recall.roots import Root
 
 READ_ALL = 48
@@ -46,7 +48,8 @@ def worth_reading(
     explorer.weigh(considered | cues.candidates.keys())
     hints = explorer.found.hints
     bearings = cues.bearings({ref for ref, hint in hints.items() if hint.denied})
-    unheard = {ref for ref in bearings if cues.named and ref not in cues.places}
+    said = (ref for ref in bearings if ref.object_type is ObjectType.OBSERVATION)
+    unheard = {ref for ref in said if cues.named and ref not in cues.places}
     for ref in unheard:
         # Who spoke it is known once it is read; till then it counts as spoken by someone named.
         bearings[ref].named = NAMED
@@ -54,17 +57,26 @@ def worth_reading(
     wanted = set(given)
     for walk in walks:
         wanted |= {ref for ref, distance in walk.visited.items() if distance < walk.depth}
-    room = {
-        ObjectType.EPISODE: limits.relevant_episodes + MARGIN,
-        ObjectType.OBSERVATION: limits.salient_observations + MARGIN,
-    }
+    pruned: dict[ObjectType, list[Ranked]] = {ObjectType.EPISODE: [], ObjectType.OBSERVATION: []}
     for item in rank(roots, walks, explorer.found.hint, cues, bearings):
-        kind = item.ref.object_type
-        if kind in room and item.ref in hints:
-            room[kind] -= item.ref not in unheard
-            if room[kind] < 0:
-                continue
-        wanted.add(item.ref)
+        if item.ref.object_type in pruned and item.ref in hints and item.ref not in unheard:
+            pruned[item.ref.object_type].append(item)
+        else:
+            wanted.add(item.ref)
+    for kind, limit in (
+        (ObjectType.EPISODE, limits.relevant_episodes),
+        (ObjectType.OBSERVATION, limits.salient_observations),
+    ):
+        wanted |= _best(pruned[kind], limit + MARGIN if limit else 0)
     denied = considered.difference(*(walk.visited for walk in walks), wanted)
     wanted |= set(sorted(denied)[:MAX_DENIED])
     return {ref for ref in wanted if ref.object_type is not ObjectType.ENTITY or ref in given}
+
+
+def _best(ranked: Sequence[Ranked], room: int) -> set[MemoryObjectRef]:
+    """Return the best, and of each kind of cue enough to keep its floor."""
+    chosen = {item.ref for item in ranked[:room]}
+    for kind in CueKind:
+        own = [item.ref for item in ranked[room:] if kind in item.kinds]
+        chosen |= set(own[: min(FLOOR + MARGIN, room)])
+    return chosen

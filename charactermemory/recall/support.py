@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
-from charactermemory.recall.bearings import EPISODE_BEST, NAMED, Bearing
+from charactermemory.recall.bearings import EPISODE_BEST, Bearing
 from charactermemory.recall.expansion import Walk
 
 SOURCE_SHARE = 0.3
@@ -16,6 +16,7 @@ SOURCE_SHARE = 0.3
 SHARED_SHARE = 0.1
 """What the matching things of one thread or notion get of their mean best scores."""
 _SHARING = frozenset({RelationType.ABOUT, RelationType.PART_OF_THREAD})
+_TELLING = _SHARING | {RelationType.DERIVED_FROM}
 _HUBS = frozenset({ObjectType.ENTITY, ObjectType.MEMORY_THREAD})
 
 
@@ -29,7 +30,12 @@ def support(
 
     `hubs`, which have more neighbours than were read, connect too much to say anything.
     """
-    edges = {edge for walk in walks for edge in walk.links()}
+    edges = [
+        edge
+        for walk in walks
+        for edge in walk.relations
+        if edge.relation in _TELLING and edge.source in walk.visited and edge.target in walk.visited
+    ]
     best: defaultdict[MemoryObjectRef, float] = defaultdict(float)
     members: defaultdict[MemoryObjectRef, set[MemoryObjectRef]] = defaultdict(set)
     about: set[MemoryObjectRef] = set()
@@ -57,6 +63,3 @@ def support(
             shared[item] = max(shared[item], share)
     found = {ref: best[ref] + shared[ref] for ref in {*best, *shared} if best[ref] + shared[ref] > 0}
     return found, about
-
-
-__all__ = ["NAMED", "SHARED_SHARE", "SOURCE_SHARE", "support"]
