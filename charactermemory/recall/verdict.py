@@ -61,9 +61,10 @@ class Verdict:
     def contradicts(self, walk: Walk) -> bool:
         """Whether the walk would go otherwise, knowing what is known now.
 
-        Compared with what the walk did, not with the hints: some of those came only after it.
+        Compared with what the walk did, not with the hints: some of those came only after it, or between two of
+        its layers, so that it left out later what it had admitted before.
         """
-        assumed = {walk.root: None, **dict.fromkeys(walk.visited), **walk.filtered}
+        assumed = {walk.root: None, **walk.filtered, **dict.fromkeys(walk.visited)}
         return any(self.standing(ref).denied != denial for ref, denial in assumed.items())
 
     def content(self, ref: MemoryObjectRef) -> MemoryObject | None:

@@ -5,11 +5,12 @@ import pytest
 from charactermemory.domain.kinds import RetentionState
 from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.domain.objects import DerivedMemory, Episode
+from charactermemory.domain.scene import Participant, Scene
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.recall.omissions import LifecycleFilterReason, StaleCandidateReason
 from charactermemory.revise.drafts import ForgetMemoryDraft
 from charactermemory.revise.forget import forget
-from charactermemory.testing.builders import belief, episode, observation, thread
+from charactermemory.testing.builders import NOON, belief, episode, notion, observation, thread
 from tests.recall.world import World, decisions, refs_in, stale
 
 SUPPRESSED_TOO = LifecyclePolicy(include_suppressed=True)
@@ -209,3 +210,23 @@ def test_what_changes_between_the_reads_is_judged_by_the_last_one(world: World, 
 
     assert held.ref not in refs_in(outcome)
     assert held.ref in {ref for ref, _ in decisions(outcome)}
+
+
+@pytest.mark.parametrize("forget", [True, False])
+def test_what_is_denied_only_on_second_sight_was_never_admitted(world: World, forget: bool) -> None:
+    subject = notion()
+    happened = episode(scene=Scene.at(NOON, Participant(key=subject.id)))
+    old = belief(happened, entity_ids=(subject.id,), text="It is green.")
+    crowd = [belief(episode(), entity_ids=(subject.id,), text=f"Thing {n}.") for n in range(20)]
+    world.store(subject, happened, old, *crowd)
+    if forget:
+        world.forget(old)
+    else:
+        world.store(belief(happened, supersedes=(old.id,), text="It is blue."))
+    world.vectors.script(dense=[(happened, 0.9)])
+
+    # The episode comes to it at once; only the crowd at the notion, a layer later, makes recall ask about it.
+    outcome = world.retrieve(graph_limits={"max_fanout_per_node": 16})
+
+    assert old.ref not in refs_in(outcome)
+    assert old.ref in {ref for ref, _ in decisions(outcome)}
