@@ -1,3 +1,3 @@
 """What every test shares."""
 
-pytest_plugins = ["tests.support.fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.databases"]

@@ -186,6 +186,7 @@ class StatisticsHealth(models.Model):
     collection = models.CharField(_("collection"), max_length=128, primary_key=True)
     generation = models.PositiveBigIntegerField(_("generation"), default=1)
     building = models.PositiveBigIntegerField(_("generation being built"), null=True)
+    building_high = models.BigIntegerField(_("high of the generation being built"), default=0)
     applied = models.BigIntegerField(_("applied"), default=0)
     high = models.BigIntegerField(_("high"), default=0)
     cause = models.CharField(_("cause"), max_length=500, blank=True)
