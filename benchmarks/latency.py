@@ -1,0 +1,254 @@
+"""How long one retrieve takes, and what it asks of the stores, with lives of several lengths.
+
+    python -m benchmarks.latency [--objects 1000 10000 100000] [--calls 200] [--profile]
+
+A life on embedded stores, in which one person was present at everything: a hub with as many edges as there are
+episodes. Embedding costs nothing. Questions are a sentence on a matter of that life, a third of them with the
+hub and somebody else present, a third with the hub named in the text. Beside each retrieve, and by turns with
+it, the bare engine answers the vector query of the same sentence, both legs in one batch.
+
+`round trips` are calls that reached the graph's engine, `statistics queries` calls of the statistics port, and
+`sql` the statements behind them. Time excludes the first calls, which fill caches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import support
+from benchmarks.support import Spread, Timer
+from charactermemory import (
+    BeliefAssertion,
+    CandidateProvenance,
+    CharacterMemory,
+    DerivedMemoryDraft,
+    DerivedType,
+    Participant,
+    RememberWritePlan,
+    RetrievalContext,
+    Scene,
+    candidate,
+)
+from charactermemory.domain.provenance import ProducerKind
+from charactermemory.ids import derive_id
+from charactermemory.recall.context import CandidateLimits
+from charactermemory.testing.recording import RecordingConnection
+
+HUB_NAME = "Robin"
+WARM_UP = 12
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured at one size."""
+
+    retrieve: Spread
+    engine: Spread
+    round_trips: int
+    statistics_queries: int
+    sql: int
+    sections: float
+
+
+class Counted:
+    """A port that counts the calls it passes on."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.calls = inner, 0
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.inner, name)
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **named: Any) -> Any:
+            self.calls += 1
+            return value(*args, **named)
+
+        return call
+
+
+@contextmanager
+def counting(memory: CharacterMemory) -> Iterator[dict[str, int]]:
+    """Count, while inside, what reaches the graph's engine, the statistics port and its database."""
+    stores, found = memory.stores, {"graph": 0, "statistics": 0, "sql": 0}
+    graph: Any = stores.graph
+    inner, port = graph._connection, stores.statistics
+    recorder, counted, statements = RecordingConnection(inner), Counted(port), []
+    database: Any = port._database  # type: ignore[attr-defined]
+    graph._reads._connection = recorder
+    object.__setattr__(stores, "statistics", counted)
+    database._reader._connection.set_trace_callback(statements.append)
+    try:
+        yield found
+    finally:
+        graph._reads._connection = inner
+        object.__setattr__(stores, "statistics", port)
+        database._reader._connection.set_trace_callback(None)
+        found["graph"], found["statistics"] = len(recorder.calls), counted.calls
+        found["sql"] = sum(text.lstrip().startswith("SELECT") for text in statements)
+
+
+def questions(moments: int, count: int) -> Iterator[RetrievalContext]:
+    """Yield questions on matters of the life."""
+    rng = random.Random(count)
+    hub = Participant(key=support.notion_id(0))
+    for number in range(count):
+        data = support.moment(rng.randrange(moments))
+        said = data.observations[number % 2].text.split()
+        text = " ".join(rng.sample(said, 8))
+        if number % 3 == 1:
+            text = f"What did {HUB_NAME} say of {text}?"
+        scene = None
+        if number % 3 == 2:
+            scene = Scene(
+                time=data.episode.scene.time,  # type: ignore[union-attr]
+                participants=(hub, Participant(key=support.notion_id(1 + number % 19))),
+            )
+        yield RetrievalContext(topic=text, scene=scene)
+
+
+def name_the_hub(memory: CharacterMemory) -> None:
+    """Give the character the belief that the hub is known by a name; a replay writes nothing."""
+    hub = support.notion_id(0)
+    when = support.moment(0).episode.created_at  # type: ignore[union-attr]
+    naming = DerivedMemoryDraft(
+        id=derive_id("latency", HUB_NAME),
+        created_at=when,
+        updated_at=when,
+        schema_version=support.SCHEMA_VERSION,
+        derived_type=DerivedType.CLAIM,
+        text=f"This is {HUB_NAME}.",
+        entity_ids=(hub,),
+        assertions=(BeliefAssertion.known_as(hub, HUB_NAME),),
+        given_by_application=True,
+    )
+    provenance = CandidateProvenance.unavailable(ProducerKind.CALLER)
+    memory.commit(RememberWritePlan.new().with_candidates(candidate(naming, provenance)))
+
+
+class RawQuery:
+    """The engine's own answer to a question's vector query: both legs, one batch, no rule of ours."""
+
+    def __init__(self, memory: CharacterMemory) -> None:
+        vectors: Any = memory.stores.vectors
+        self._memory, self._lexical = memory, vectors._lexical
+        self._shard = support.shard_of(memory)
+        self._limit = CandidateLimits().max_vector_candidates
+
+    def prepared(self, text: str) -> Any:
+        """Return the batch for a text."""
+        import qdrant_edge as qe
+
+        from charactermemory.adapters.qdrant.lexical import SPARSE_NAME
+
+        embedding = self._memory.stores.embedder.generate_embedding(text)
+        terms = self._lexical.query(text)
+        params = qe.SearchParams(exact=True)
+        legs = (
+            qe.Query.Nearest(embedding),
+            qe.Query.Nearest(qe.SparseVector(terms.indices, terms.values), using=SPARSE_NAME),
+        )
+        return qe.QueryBatchRequest(
+            [qe.QueryRequest(limit=self._limit, query=leg, params=params) for leg in legs]
+        )
+
+    def ask(self, batch: Any) -> Any:
+        """Run a batch."""
+        return self._shard.query_batch(batch)
+
+
+def measure(root: Path, objects: int, calls: int, profile: bool) -> Figures:
+    """Measure retrieves and raw vector queries by turns on a memory of `objects` objects."""
+    moments = max(objects // support.OBJECTS_PER_MOMENT, 1)
+    support.grow(root, moments)
+    with support.open_memory(root) as memory:
+        name_the_hub(memory)
+        memory.upkeep.sweep()
+        asked = list(questions(moments, calls + WARM_UP))
+        for context in asked[:WARM_UP]:
+            memory.retrieve(context)
+        raw, retrieve_timer, engine_timer = RawQuery(memory), Timer(), Timer()
+        held = []
+        profiler = cProfile.Profile()
+        for context in asked[WARM_UP:]:
+            if profile:
+                profiler.enable()
+            outcome = retrieve_timer(lambda context=context: memory.retrieve(context))
+            if profile:
+                profiler.disable()
+            batch = raw.prepared(context.topic or "")
+            engine_timer(lambda batch=batch: raw.ask(batch))
+            assert not outcome.rationale.degraded, outcome.rationale.degraded
+            held.append(len(outcome.pack.admissions))
+        counts = []
+        for context in asked[:30]:
+            with counting(memory) as found:
+                memory.retrieve(context)
+            counts.append(found)
+    if profile:
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(35)
+        pstats.Stats(profiler).sort_stats("cumulative").print_stats(45)
+    return Figures(
+        retrieve_timer.spread,
+        engine_timer.spread,
+        max(found["graph"] for found in counts),
+        max(found["statistics"] for found in counts),
+        max(found["sql"] for found in counts),
+        statistics.fmean(held),
+    )
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--objects", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--calls", type=int, default=200, help="retrieves measured at each size")
+    parser.add_argument("--profile", action="store_true", help="print where the time goes; slows everything")
+    parser.add_argument("--folder", help="where the stores are made")
+    parser.add_argument("--keep", type=Path, help="make the stores in this folder, or find them there")
+    options = parser.parse_args()
+    print(support.machine())
+    found: dict[int, Figures] = {}
+    with support.scratch(options.folder) as scratch:
+        for objects in sorted(options.objects):
+            root = (options.keep or scratch) / str(objects)
+            start = time.perf_counter()
+            figures = found[objects] = measure(root, objects, options.calls, options.profile)
+            print(f"{objects:>7,} objects ({time.perf_counter() - start:.0f} s, {support.machine()})")
+            print(f"    retrieve  {figures.retrieve}  {figures.sections:.1f} memories a pack")
+            print(f"    engine    {figures.engine}")
+            print(
+                f"    asks      {figures.round_trips} round trips, {figures.statistics_queries} statistics "
+                f"queries ({figures.sql} SQL)",
+                flush=True,
+            )
+    sizes = sorted(found)
+    for small, large in zip(sizes, sizes[1:], strict=False):
+        growth = found[large].retrieve.p50 / found[small].retrieve.p50
+        print(f"growth from {small:,} to {large:,} objects: {growth:.2f} (allowed 3)")
+    last = found[sizes[-1]]
+    print(
+        f"retrieve_p50_ms={last.retrieve.p50:.2f} retrieve_p95_ms={last.retrieve.p95:.2f} "
+        f"round_trips={max(f.round_trips for f in found.values())} "
+        f"statistics_queries={max(f.statistics_queries for f in found.values())} "
+        f"engine_ms={last.engine.p50:.2f}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
