@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Self, TypeVar
+from pathlib import Path
+from typing import BinaryIO, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -42,6 +43,7 @@ from charactermemory.revise.drafts import CorrectMemoryDraft, ForgetMemoryDraft
 from charactermemory.revise.forget import forget, plan_forget
 from charactermemory.revise.link import link
 from charactermemory.revise.outcome import LifecycleMutationOutcome
+from charactermemory.upkeep.backup import BackupReport, backup
 from charactermemory.upkeep.derive import DeriveReport, derive
 from charactermemory.upkeep.rebuild import Progress, RebuildReport, rebuild_statistics, rebuild_vectors
 from charactermemory.upkeep.sweep import SweepReport, sweep
@@ -278,6 +280,17 @@ class Upkeep:
     def export(self) -> Iterator[bytes]:
         """Yield the graph as sorted N-Quads lines."""
         return self._memory.stores.graph.export()
+
+    def load(self, file: BinaryIO) -> int:
+        """Load an export, a TriG file, into this empty memory; a sweep then derives from it.
+
+        See `GraphStore.load`.
+        """
+        return self._memory.stores.graph.load(file)
+
+    def backup(self, folder: Path) -> BackupReport:
+        """Copy the stores while they serve. See `upkeep.backup.backup`."""
+        return backup(self._memory.stores, folder)
 
 
 class Browse:

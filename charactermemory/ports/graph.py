@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import BinaryIO, Literal, Protocol
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecycleEvent, Stored
@@ -240,6 +241,23 @@ class GraphStore(Protocol):
 
     def export(self) -> Iterator[bytes]:
         """Yield the collection's graph as N-Quads lines, sorted, with receipts, events and fences."""
+        ...
+
+    def load(self, file: BinaryIO) -> int:
+        """Add every triple of a TriG file with one graph, an export; return their number. For an empty graph.
+
+        The receipts come last, so a load that was cut off left no commit and is repeated.
+
+        Raises:
+            InvalidInput: the file is no TriG, or holds more than one graph.
+        """
+        ...
+
+    def backup(self, folder: Path) -> bool:
+        """Copy the store into `folder`, which must not exist, as of one moment, while it serves.
+
+        False, and nothing done, where the engine is another process with means of its own.
+        """
         ...
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Literal, Protocol
 
 from charactermemory.ids import MemoryObjectRef, ObjectType
@@ -161,6 +162,13 @@ class VectorIndex(Protocol):
 
     def begin_rebuild(self) -> VectorRebuild:
         """Start a new, empty generation of this index, with the fingerprint and size now configured."""
+        ...
+
+    def backup(self, folder: Path) -> bool:
+        """Flush, then copy the serving generation into `folder`, which must not exist.
+
+        False, and nothing done, where the engine is another process with means of its own.
+        """
         ...
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from charactermemory.adapters.oxigraph.connection import (
@@ -126,6 +127,10 @@ class RecordingConnection:
         """See `Connection`."""
         with self._call("sync"):
             self.inner.sync()
+
+    def backup(self, folder: Path) -> bool:
+        """See `Connection`; not recorded."""
+        return self.inner.backup(folder)
 
     def close(self) -> None:
         """See `Connection`."""

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -189,6 +190,10 @@ class InMemoryVectorIndex:
         """See `VectorIndex.begin_rebuild`."""
         self._check()
         return InMemoryRebuild(self)
+
+    def backup(self, folder: Path) -> bool:
+        """See `VectorIndex.backup`; there is no file."""
+        return False
 
     def close(self) -> None:
         """See `VectorIndex.close`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
@@ -113,6 +114,10 @@ class Connection(Protocol):
         Raises:
             ResponseLost: the sync failed (`in_flight` False): reading the receipt tells what survived.
         """
+        ...
+
+    def backup(self, folder: Path) -> bool:
+        """Copy the store into `folder`, which must not exist, one snapshot; False where it is no file of ours."""
         ...
 
     def close(self) -> None:

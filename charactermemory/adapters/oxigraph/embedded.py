@@ -170,6 +170,18 @@ class SharedStore:
                 self._version += 1
             opened.log.wrote(text)
 
+    def backup(self, folder: Path) -> None:
+        """Copy the store, as of now, into a new folder, marked as what it is.
+
+        The engine makes the copy: reading its live files ourselves would drop its lock (consistency.md §4).
+        """
+        with self._folder_errors():
+            marker = read_marker(self.folder, KIND) or {}
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with self.use() as opened:
+                opened.engine.store.backup(str(folder))
+            write_marker(folder, marker)
+
     def version(self) -> int:
         """Return the number of updates here, and of failures after which the engine was opened anew."""
         self.owner.check()
@@ -248,6 +260,11 @@ class EmbeddedConnection:
     def sync(self) -> None:
         """See `Connection`."""
         self._shared().sync()
+
+    def backup(self, folder: Path) -> bool:
+        """See `Connection`."""
+        self._shared().backup(folder)
+        return True
 
     def close(self) -> None:
         """See `Connection`; the last connection of the process closes the engine."""

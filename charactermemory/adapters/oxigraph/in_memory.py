@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from pyoxigraph import NamedNode, Triple
 
@@ -70,6 +71,11 @@ class InMemoryConnection:
     def sync(self) -> None:
         """See `Connection`; there is nothing to sync."""
         self._use()
+
+    def backup(self, folder: Path) -> bool:
+        """See `Connection`; there is no file."""
+        self._use()
+        return False
 
     def close(self) -> None:
         """See `Connection`."""

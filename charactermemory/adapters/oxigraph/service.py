@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 from pyoxigraph import (
@@ -166,6 +167,10 @@ class ServiceConnection:
     def sync(self) -> None:
         """See `Connection`; durability is the endpoint's (consistency.md §1)."""
         self._use()
+
+    def backup(self, folder: Path) -> bool:
+        """See `Connection`; the endpoint's files are not ours."""
+        return False
 
     def close(self) -> None:
         """See `Connection`."""

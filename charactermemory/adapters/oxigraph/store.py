@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
 
+from charactermemory.adapters.oxigraph import loading
 from charactermemory.adapters.oxigraph.connection import STORE_NAME, Connection, ResponseLost
 from charactermemory.adapters.oxigraph.export import sorted_lines
 from charactermemory.adapters.oxigraph.ledger import Ledger, raised_head
@@ -168,6 +171,16 @@ class OxigraphStore:
     def export(self) -> Iterator[bytes]:
         """See `GraphStore`."""
         return sorted_lines(self._connection.dump(self._graph))
+
+    def load(self, file: BinaryIO) -> int:
+        """See `GraphStore`."""
+        count = loading.load(self._connection, self._graph, file)
+        self.sync()
+        return count
+
+    def backup(self, folder: Path) -> bool:
+        """See `GraphStore`."""
+        return self._connection.backup(folder)
 
     def close(self) -> None:
         """See `GraphStore`."""

@@ -253,6 +253,16 @@ class EdgeVectorIndex:
             store.unfinished[name] = generation
         return EdgeRebuild(self, name)
 
+    def backup(self, folder: Path) -> bool:
+        """See `VectorIndex.backup`; a copy of a flushed shard is loadable (consistency.md §5)."""
+        with self._use() as store:
+            store.generation.flush()
+            shutil.copytree(self._folder / store.name, folder / store.name)
+            marker = read_marker(self._folder, KIND) or {}
+            write_marker(folder, marker)
+            write_atomically(folder / CURRENT_NAME, store.name + "\n")
+        return True
+
     def close(self) -> None:
         """See `VectorIndex.close`. In a forked child there is nothing to release, and nothing is touched."""
         if self._closed or self._store.owner.forked:

@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from charactermemory.config import validate_collection_name
@@ -230,6 +231,10 @@ class QdrantVectorIndex:
                 if name != serving:
                     self._connection.client().delete_collection(name)
             return QdrantRebuild(self, self._create())
+
+    def backup(self, folder: Path) -> bool:
+        """See `VectorIndex.backup`; the server makes snapshots of its own."""
+        return False
 
     def close(self) -> None:
         """See `VectorIndex.close`."""
