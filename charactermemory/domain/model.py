@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    ValidationInfo,
 )
 
 from charactermemory.errors import InvalidInput
@@ -52,9 +53,30 @@ def _storable_text(value: Any) -> Any:
     return storable(value) if isinstance(value, str) else value
 
 
+_RFC3339 = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})?", re.ASCII
+)
+
+
+def _read_time(value: Any, info: ValidationInfo) -> Any:
+    """Read a written time; pydantic's own reader also takes bare numbers as seconds since 1970."""
+    if info.mode != "json" or not isinstance(value, str):
+        return value
+    if not _RFC3339.fullmatch(value):
+        raise ValueError("expected a time as RFC 3339 writes it, such as 2026-01-31T18:30:00+01:00")
+    return datetime.fromisoformat(value.upper())
+
+
 def to_utc(value: datetime) -> datetime:
-    """Return the same instant in UTC."""
-    return value.astimezone(UTC)
+    """Return the same instant in UTC.
+
+    Raises:
+        ValueError: UTC has no such instant: it lies before the year 1 or after 9999.
+    """
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the instant lies outside the years 1 to 9999 of UTC") from None
 
 
 def utc_text(value: datetime) -> str:
@@ -66,7 +88,9 @@ _Storable = BeforeValidator(_storable_text)
 Text = Annotated[str, Field(max_length=TEXT_LIMIT), _Storable]
 Name = Annotated[str, Field(max_length=NAME_LIMIT), _Storable]
 Key = Annotated[str, Field(max_length=KEY_LIMIT), _Storable]
-Instant = Annotated[AwareDatetime, AfterValidator(to_utc), PlainSerializer(utc_text, when_used="json")]
+Time = Annotated[AwareDatetime, BeforeValidator(_read_time)]
+"""An aware datetime; written, it is RFC 3339."""
+Instant = Annotated[Time, AfterValidator(to_utc), PlainSerializer(utc_text, when_used="json")]
 """An aware datetime, kept in UTC with microseconds."""
 Score = Annotated[float, Field(allow_inf_nan=False)]
 """A finite number; its range 0.0..1.0 is judged with the object that carries it."""

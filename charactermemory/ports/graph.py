@@ -182,6 +182,10 @@ class GraphStore(Protocol):
         """Return the spellings under which current beliefs know each notion, sorted; none, no key."""
         ...
 
+    def observed_from(self, raw_refs: Collection[str]) -> set[str]:
+        """Return those of `raw_refs` that some observation carries, whatever its lifecycle."""
+        ...
+
     def memories_from(
         self, episode_ids: Collection[MemoryId], observation_ids: Collection[MemoryId]
     ) -> tuple[MemoryId, ...]:

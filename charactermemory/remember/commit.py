@@ -12,7 +12,7 @@ from charactermemory.errors import InvalidInput, WritePlanValidationRejected
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import WriteBatch
 from charactermemory.ports.stores import Stores
-from charactermemory.remember.outcome import CommitOptions, RememberOutcome, indexing_markers
+from charactermemory.remember.outcome import CommitOptions, RememberOutcome, indexing_markers, put_off
 from charactermemory.remember.plan import (
     PLAN_BYTES,
     CandidateValidation,
@@ -73,7 +73,7 @@ def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> R
         statistics=options.update_stats,
         replay=token is None,
     )
-    return _outcome(plan, rows, objects, links, report, tuple(pending(refs, options)))
+    return _outcome(plan, rows, objects, links, report, pending(refs, options, report))
 
 
 def materialise(
@@ -119,11 +119,13 @@ def touched(objects: tuple[MemoryObject, ...], authored: tuple[MemoryLink, ...])
     yield from (ref for ref in found if ref not in written)
 
 
-def pending(refs: tuple[MemoryObjectRef, ...], options: CommitOptions) -> Iterator[MemoryObjectRef]:
-    """Yield those of a commit's references whose derived state the caller left for a sweep."""
-    for ref in refs:
-        if not options.update_stats or (not options.update_vectors and ref.object_type in INDEXED_TYPES):
-            yield ref
+def pending(
+    refs: tuple[MemoryObjectRef, ...], options: CommitOptions, report: DeriveReport
+) -> tuple[MemoryObjectRef, ...]:
+    """Return those of a commit's references whose derived state was left for later."""
+    if left := put_off(report, refs):
+        return left
+    return () if options.update_vectors else tuple(ref for ref in refs if ref.object_type in INDEXED_TYPES)
 
 
 def _outcome(

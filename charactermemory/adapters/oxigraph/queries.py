@@ -125,6 +125,11 @@ def spellings(graph: NamedNode, notions: Iterable[NamedNode]) -> str:
     return f"SELECT DISTINCT ?s ?name WHERE {{ {where} }}"
 
 
+def carriers(graph: NamedNode, raw_refs: Iterable[Literal]) -> str:
+    """Return the query for what carries raw references: ?ref, ?s."""
+    return f"SELECT ?ref ?s WHERE {{ {values('ref', raw_refs)} GRAPH {graph} {{ ?s {cm.RAW_REF} ?ref }} }}"
+
+
 def last_token(graph: NamedNode, volume: NamedNode) -> str:
     """Return the query for the greatest token of one volume: ?last; unbound for none."""
     return f"SELECT (MAX(?t) AS ?last) WHERE {{ GRAPH {graph} {{ {volume} {cm.LISTS} ?t }} }}"

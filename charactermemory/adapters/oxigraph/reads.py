@@ -26,6 +26,7 @@ from charactermemory.adapters.oxigraph.hydration import (
 )
 from charactermemory.adapters.oxigraph.mapping import scene_iri, setting_iri
 from charactermemory.adapters.oxigraph.terms import (
+    BASE,
     INSTANT,
     edge_iri,
     object_iri,
@@ -51,6 +52,7 @@ _PREDICATES = tuple(
     )
 )
 _NUMBERS = {predicate: number for number, predicate in enumerate(_PREDICATES)}
+_OBSERVATIONS = f"{BASE}{ObjectType.OBSERVATION.value}:"
 _SUPPRESSIBLE = (ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY)
 
 
@@ -140,6 +142,18 @@ class Reads:
                 if isinstance(name, Literal):
                     found[found_ref(notion).id].add(name.value)
         return {notion: tuple(sorted(names)) for notion, names in found.items()}
+
+    def observed_from(self, raw_refs: Collection[str]) -> set[str]:
+        """See `GraphStore.observed_from`."""
+        literals = [Literal(raw_ref) for raw_ref in dict.fromkeys(raw_refs)]
+        rows = self._rows(queries.carriers(self._graph, chunk) for chunk in chunks(literals))
+        return {
+            ref.value
+            for ref, subject in rows
+            if isinstance(ref, Literal)
+            and isinstance(subject, NamedNode)
+            and subject.value.startswith(_OBSERVATIONS)
+        }
 
     def memories_from(
         self, episode_ids: Collection[MemoryId], observation_ids: Collection[MemoryId]

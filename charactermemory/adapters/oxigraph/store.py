@@ -120,6 +120,10 @@ class OxigraphStore:
         """See `GraphStore`."""
         return self._reads.names_of(notions)
 
+    def observed_from(self, raw_refs: Collection[str]) -> set[str]:
+        """See `GraphStore`."""
+        return self._reads.observed_from(raw_refs)
+
     def memories_from(
         self, episode_ids: Collection[MemoryId], observation_ids: Collection[MemoryId]
     ) -> tuple[MemoryId, ...]:
