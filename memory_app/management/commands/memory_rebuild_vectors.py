@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from tqdm import tqdm
 
-from memory_app.management.base import MemoryCommand, add_collection, open_existing
+from memory_app import operations
+from memory_app.management.base import add_collection
+from memory_app.management.operating import OperatorCommand
 
 
-class Command(MemoryCommand):
+class Command(OperatorCommand):
     """Rebuild the vector index of one collection."""
 
     help = (
@@ -20,18 +21,25 @@ class Command(MemoryCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
+        super().add_arguments(parser)
         add_collection(parser, "the memory whose index is rebuilt")
+        parser.add_argument("--dry-run", action="store_true", help="only count what would be read")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Rebuild, and fail if an object could not be indexed."""
         collection = options["collection"]
-        with open_existing(collection, for_rebuild=True) as memory:
-            with tqdm(unit=" objects", desc="rebuilding", disable=None, leave=False) as bar:
-                report = memory.upkeep.rebuild_vectors(bar.update)
+        if options["dry_run"]:
+            counts = operations.rebuild.count_objects(collection)
+            self.answer({"collection": collection, "dry_run": True, "objects": counts})
+            self.tell(f"{sum(counts.values())} objects of {collection} would be read")
+            return
+        with self.progress("rebuilding", "objects") as bar:
+            report = operations.rebuild.rebuild_vectors(collection, bar.update)
+        self.answer(report.summary())
         if report.failed:
             shown = ", ".join(map(str, report.failed[:5])) + (" …" if len(report.failed) > 5 else "")
             raise CommandError(
                 f"{len(report.failed)} of {report.objects} objects could not be indexed ({shown}); the new "
                 "index serves without them and the next sweep tries them again"
             )
-        self.stdout.write(f"{report.objects} objects read, the new index of {collection} serves")
+        self.tell(f"{report.objects} objects read, the new index of {collection} serves")

@@ -1,0 +1,148 @@
+"""The database side in the Django admin: repairs, statistics, retrieval events, collections. Read-only.
+
+Requeue and cancel are actions behind a permission of their own, and call what the commands call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from memory_app.models import (
+    EntityEdge,
+    EntityRelationCount,
+    GlobalRelationCount,
+    MemoryCollection,
+    MemoryState,
+    RepairMarker,
+    RetrievalEvent,
+    StatisticsHealth,
+)
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Shows rows and changes none; large tables are counted only when asked for."""
+
+    show_full_result_count = False
+    list_per_page = 50
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody adds."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Nobody changes."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Nobody deletes."""
+        return False
+
+
+@admin.register(RepairMarker)
+class RepairMarkerAdmin(ReadOnlyAdmin):
+    """The queue of repairs."""
+
+    list_display = (
+        "id", "collection", "store", "object_type", "object_id", "status", "cause_code", "attempts",
+        "available_at", "due_since",
+    )  # fmt: skip
+    list_filter = ("status", "store", "origin", "cause_code")
+    search_fields = ("=object_id", "=collection")
+    date_hierarchy = "created_at"
+    actions = ("requeue", "cancel")
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        """Whether the user may requeue and cancel."""
+        return request.user.has_perm("memory_app.retry_repairmarker")
+
+    @admin.action(description=_("Requeue selected dead and cancelled repairs"), permissions=["retry"])
+    def requeue(self, request: HttpRequest, queryset: QuerySet[RepairMarker]) -> None:
+        """Ask for the selected rows again."""
+        from memory_app.operations import repair
+
+        count = repair.requeue(queryset)
+        text = ngettext("%(count)d repair was requeued.", "%(count)d repairs were requeued.", count)
+        self.message_user(request, text % {"count": count}, messages.SUCCESS if count else messages.WARNING)
+
+    @admin.action(description=_("Cancel selected waiting and dead repairs"), permissions=["retry"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[RepairMarker]) -> None:
+        """Give the selected rows up."""
+        from memory_app.operations import repair
+
+        count = repair.cancel(queryset)
+        text = ngettext("%(count)d repair was cancelled.", "%(count)d repairs were cancelled.", count)
+        self.message_user(request, text % {"count": count}, messages.SUCCESS if count else messages.WARNING)
+
+
+@admin.register(MemoryCollection)
+class MemoryCollectionAdmin(ReadOnlyAdmin):
+    """Which memories there are."""
+
+    list_display = ("name", "owner", "language", "embedding_fingerprint", "archived", "created_at")
+    list_filter = ("archived", "language")
+    list_select_related = ("owner",)
+    search_fields = ("name",)
+
+
+@admin.register(RetrievalEvent)
+class RetrievalEventAdmin(ReadOnlyAdmin):
+    """What recall brought back."""
+
+    list_display = ("id", "collection", "at", "duration_ms", "included", "omitted", "degraded")
+    search_fields = ("=collection",)
+    date_hierarchy = "at"
+
+
+@admin.register(StatisticsHealth)
+class StatisticsHealthAdmin(ReadOnlyAdmin):
+    """Whether the statistics can be trusted."""
+
+    list_display = ("collection", "generation", "building", "applied", "high", "cause", "updated_at")
+    search_fields = ("=collection",)
+
+
+@admin.register(MemoryState)
+class MemoryStateAdmin(ReadOnlyAdmin):
+    """Objects as recall's statistics have them."""
+
+    list_display = ("collection", "object_type", "object_id", "standing", "salience", "memory_time")
+    list_filter = ("object_type", "standing")
+    search_fields = ("=object_id", "=collection")
+
+
+@admin.register(EntityEdge)
+class EntityEdgeAdmin(ReadOnlyAdmin):
+    """Edges between hubs and objects."""
+
+    list_display = ("collection", "hub_type", "hub_id", "relation", "object_type", "object_id", "standing")
+    list_filter = ("hub_type", "relation", "object_type")
+    search_fields = ("=hub_id", "=object_id", "=collection")
+
+
+class CountAdmin(ReadOnlyAdmin):
+    """Counters."""
+
+    list_filter = ("relation", "object_type")
+    search_fields = ("=collection",)
+
+
+@admin.register(EntityRelationCount)
+class EntityRelationCountAdmin(CountAdmin):
+    """Counters of hubs."""
+
+    list_display: Any = (
+        "collection", "hub_type", "hub_id", "relation", "object_type", "total", "active", "current",
+    )  # fmt: skip
+
+
+@admin.register(GlobalRelationCount)
+class GlobalRelationCountAdmin(CountAdmin):
+    """Counters over all hubs."""
+
+    list_display: Any = ("collection", "relation", "object_type", "total", "active", "current")

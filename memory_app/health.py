@@ -1,0 +1,111 @@
+"""Whether the memory of this deployment is well: alive, ready, caught up. No secret, path or memory text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import DatabaseError
+from django.db.models import Count, Max, Min, Q
+
+from charactermemory import CharacterMemoryError
+from memory_app import runtime
+from memory_app.models import MemoryCollection, RepairMarker
+from memory_app.repairs import breaker
+from memory_app.repairs.clock import database_now
+
+BACKLOG_SECONDS = 900.0
+"""A repair that is open for longer than this makes the deployment unwell (field reports C04)."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One answer; `critical` ones decide about readiness, the others only about being well."""
+
+    ok: bool
+    detail: str = ""
+    value: float | None = None
+    critical: bool = False
+
+
+@dataclass(frozen=True)
+class Health:
+    """All answers by name."""
+
+    checks: dict[str, Check]
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be served."""
+        return all(check.ok for check in self.checks.values() if check.critical)
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing asks for an operator."""
+        return all(check.ok for check in self.checks.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            "ready": self.ready,
+            "well": self.well,
+            "checks": {name: asdict(check) for name, check in self.checks.items()},
+        }
+
+
+def report() -> Health:
+    """Ask the database and the memories that this process has open; none is opened for it."""
+    try:
+        now = database_now()
+        checks = {"database": Check(True, critical=True), **_repairs(now), **_breakers(now)}
+        recorded = dict(MemoryCollection.objects.values_list("name", "embedding_fingerprint"))
+    except DatabaseError as error:
+        return Health({"database": Check(False, type(error).__name__, critical=True)})
+    for collection in runtime.open_collections():
+        checks |= _collection(collection, recorded.get(collection, ""))
+    return Health(checks)
+
+
+def _repairs(now: datetime) -> dict[str, Check]:
+    is_open = Q(status__in=RepairMarker.OPEN)
+    row = RepairMarker.objects.aggregate(
+        open=Count("id", filter=is_open),
+        oldest=Min("created_at", filter=is_open),
+        dead=Count("id", filter=Q(status=RepairMarker.Status.DEAD)),
+        lapsed=Count("id", filter=Q(status=RepairMarker.Status.CLAIMED, lease_expires_at__lte=now)),
+        last=Max("completed_at", filter=Q(status=RepairMarker.Status.SUCCEEDED)),
+    )
+    age = (now - row["oldest"]).total_seconds() if row["oldest"] else 0.0
+    last = row["last"].isoformat() if row["last"] else "none yet"
+    return {
+        "repairs.oldest_seconds": Check(age <= BACKLOG_SECONDS, f"{row['open']} open", age),
+        "repairs.dead": Check(not row["dead"], "", row["dead"]),
+        "repairs.lapsed_leases": Check(True, f"last success: {last}", row["lapsed"]),
+    }
+
+
+def _breakers(now: datetime) -> dict[str, Check]:
+    return {
+        f"breaker.{store}": Check(state == "closed", state) for store, state in breaker.states(now).items()
+    }
+
+
+def _collection(name: str, recorded: str) -> dict[str, Check]:
+    try:
+        stores = runtime.get_memory(name).stores
+        head = stores.graph.head()
+    except CharacterMemoryError as error:
+        return {f"collection.{name}.graph": Check(False, error.code, critical=True)}
+    checks = {f"collection.{name}.graph": Check(True, "", head, critical=True)}
+    fingerprint = stores.embedder.fingerprint()
+    # The row may name more than the provider's part: the surfaces' version is behind it.
+    fits = not recorded or recorded.startswith(fingerprint)
+    checks[f"collection.{name}.fingerprint"] = Check(fits, "" if fits else f"{recorded} is not {fingerprint}")
+    for part, store in (("vectors", stores.vectors), ("statistics", stores.statistics)):
+        try:
+            behind = max(head - store.cursor().applied, 0)
+            checks[f"collection.{name}.{part}"] = Check(True, "commits behind", behind)
+        except CharacterMemoryError as error:
+            checks[f"collection.{name}.{part}"] = Check(False, error.code)
+    return checks

@@ -1,0 +1,54 @@
+"""`manage.py memory_check`: the app's system checks, then whether every store answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core import checks
+from django.core.management.base import CommandParser
+
+from memory_app import health
+from memory_app.management.operating import OperatorCommand, add_collections, chosen, finish
+from memory_app.operations import collections
+
+
+class Command(OperatorCommand):
+    """Check settings, stores and backlog; exit code 1 if something is wrong."""
+
+    help = "Run the app's system checks, open every collection, and look at backlog and repairs."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the arguments."""
+        super().add_arguments(parser)
+        add_collections(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Check, and say what is wrong."""
+        messages = [
+            message for message in checks.run_checks() if str(message.id or "").startswith("memory_app.")
+        ]
+        described = collections.describe_all(chosen(options))
+        standing = health.report()
+        problems = [str(message) for message in messages if message.is_serious()]
+        problems += [f"{item.name} cannot be opened: {item.error}" for item in described if item.error]
+        problems += [
+            f"the statistics of {item.name} are unhealthy; run memory_rebuild_statistics"
+            for item in described
+            if item.statistics == "unhealthy"
+        ]
+        problems += [name for name, value in standing.checks.items() if not value.ok]
+        self.answer(
+            {
+                "checks": [{"id": message.id, "message": message.msg} for message in messages],
+                "collections": [item.summary() for item in described],
+                "health": standing.as_json(),
+                "problems": problems,
+            }
+        )
+        for message in messages:
+            self.tell(str(message))
+        for item in described:
+            self.tell(f"{item.name}: {item.error or 'answers'}")
+        for name, value in standing.checks.items():
+            self.tell(f"{name}: {'ok' if value.ok else 'WRONG'} {value.detail}".rstrip())
+        finish(problems)

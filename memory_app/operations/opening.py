@@ -1,0 +1,35 @@
+"""How operations come to a memory: by a name that exists."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from charactermemory import CharacterMemory
+from memory_app import runtime
+from memory_app.models import MemoryCollection
+
+
+class Refused(Exception):
+    """An operation cannot be done as asked; the message says why and what to do. Nothing was changed."""
+
+
+def existing(collection: str) -> CharacterMemory:
+    """Return the open memory called `collection`; nothing is created for a name that is not there.
+
+    Raises:
+        Refused: there is no such collection; lists those that are.
+        CharacterMemoryError: it cannot be opened.
+    """
+    known = names()
+    if collection not in known:
+        listed = f"known: {', '.join(known)}" if known else "there is none yet"
+        raise Refused(f"no collection is called {collection!r}; {listed}")
+    return runtime.get_memory(collection)
+
+
+def names(*, archived: bool = True) -> tuple[str, ...]:
+    """Return the sorted names of all collections: those with a row, and embedded stores without one."""
+    rows = MemoryCollection.objects.all()
+    recorded = dict(rows.values_list("name", "archived"))
+    found = set(recorded) | set(runtime.known_collections(settings.CHARACTER_MEMORY) or ())
+    return tuple(sorted(name for name in found if archived or not recorded.get(name, False)))

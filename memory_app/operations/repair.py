@@ -1,0 +1,66 @@
+"""Repairs as operators and runners ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.db.models import QuerySet
+
+from charactermemory.upkeep.sweep import SweepReport
+from memory_app import retrievals, runtime
+from memory_app.conf import app_settings
+from memory_app.models import MemoryCollection, RepairMarker
+from memory_app.repairs import desk, queue
+from memory_app.repairs.clock import database_now
+from memory_app.repairs.dispatch import dispatcher
+from memory_app.repairs.policy import Policy
+from memory_app.repairs.sweeping import Sweeper
+from memory_app.repairs.worker import RunReport, Worker
+
+
+def run_due(
+    *, collection: str | None = None, limit: int | None = None, seconds: float | None = None
+) -> RunReport:
+    """Repair what is due; see `Worker.run`."""
+    return Worker(runtime.get_memory, collection=collection).run(limit=limit, seconds=seconds)
+
+
+def anything_due(collection: str | None = None) -> bool:
+    """Tell whether a row could be claimed now, were its store's breaker closed."""
+    rows = RepairMarker.objects.filter(queue.due(database_now()))
+    return (rows if collection is None else rows.filter(collection=collection)).exists()
+
+
+def sweep(collections: Iterable[str]) -> dict[str, SweepReport | None]:
+    """Sweep collections; None for one that could not be swept now."""
+    return Sweeper(runtime.get_memory).sweep_all(collections)
+
+
+def sweep_known() -> dict[str, SweepReport | None]:
+    """Sweep every collection that is not archived."""
+    return sweep(MemoryCollection.objects.filter(archived=False).values_list("name", flat=True))
+
+
+def sweep_open() -> dict[str, SweepReport | None]:
+    """Sweep the memories that this process has open."""
+    return sweep(runtime.open_collections())
+
+
+def requeue(rows: QuerySet[RepairMarker]) -> int:
+    """Ask for dead and cancelled rows again, and have them repaired."""
+    count = desk.requeue(rows, database_now())
+    if count:
+        dispatcher().nudge()
+    return count
+
+
+def cancel(rows: QuerySet[RepairMarker]) -> int:
+    """Give up waiting and dead rows."""
+    return desk.cancel(rows, database_now())
+
+
+def prune() -> int:
+    """Delete settled rows and retrieval events older than the settings keep them."""
+    before = database_now() - timedelta(days=Policy.configured().keep_days)
+    return desk.prune(before) + retrievals.prune(app_settings().retrieval_event_days)

@@ -1,0 +1,68 @@
+"""What operators, rebuilds and time do to the queue: ask again, give up, close, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from charactermemory.ids import MemoryObjectRef
+from memory_app.models import RepairMarker
+from memory_app.repairs import queue
+from memory_app.repairs.failures import StoreName
+
+Status = RepairMarker.Status
+
+
+def requeue(rows: QuerySet[RepairMarker], now: datetime) -> int:
+    """Ask for dead or cancelled rows again, with all their attempts; those open already stay as they are."""
+    count = 0
+    for row in rows.filter(status__in=(Status.DEAD, Status.CANCELLED)):
+        same = queue.of_objects(row.collection, row.store, [queue.ref_of(row)])
+        with transaction.atomic(using=queue.database()):
+            if same.filter(status__in=RepairMarker.OPEN).exists():
+                continue
+            count += RepairMarker.objects.filter(pk=row.pk, status=row.status).update(
+                status=Status.PENDING,
+                retryable=True,
+                attempts=0,
+                available_at=now,
+                due_since=now,
+                completed_at=None,
+                dirty=False,
+            )
+    return count
+
+
+def cancel(rows: QuerySet[RepairMarker], now: datetime) -> int:
+    """Give up waiting and dead rows. A sweep opens a row anew if the object is still not as it should be."""
+    return rows.filter(status__in=(Status.PENDING, Status.DEAD)).update(
+        status=Status.CANCELLED, completed_at=now
+    )
+
+
+def prune(before: datetime) -> int:
+    """Delete succeeded and cancelled rows completed before an instant; dead ones stay until someone decides."""
+    done = (Status.SUCCEEDED, Status.CANCELLED)
+    removed = 0
+    while ids := list(
+        RepairMarker.objects.filter(status__in=done, completed_at__lt=before).values_list("id", flat=True)[
+            :500
+        ]
+    ):
+        removed += RepairMarker.objects.filter(id__in=ids).delete()[0]
+    return removed
+
+
+def settled_by_rebuild(
+    collection: str, store: StoreName, started: datetime, left: Collection[MemoryObjectRef], now: datetime
+) -> int:
+    """Close waiting and dead rows of before `started`, since all but `left` was derived anew."""
+    rows = RepairMarker.objects.filter(
+        collection=collection, store=store, status__in=(Status.PENDING, Status.DEAD), due_since__lt=started
+    )
+    return rows.exclude(object_id__in=[ref.id for ref in left]).update(
+        status=Status.SUCCEEDED, completed_at=now
+    )

@@ -1,0 +1,190 @@
+"""Who runs the repairs: a thread of this process, Celery, the caller, or somebody's cron (`DISPATCH`).
+
+A nudge is a hint that there is something to do. It may be lost: the rows stay, and the next round finds them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from typing import Protocol
+
+from django.db import close_old_connections
+
+logger = logging.getLogger(__name__)
+
+ROUND_SECONDS = 30.0
+"""The thread looks for work this often without a nudge, as the beat does for Celery."""
+RUN_SECONDS = 200.0
+"""How long one run repairs before it makes room for a sweep; below Celery's soft time limit."""
+
+
+class Dispatcher(Protocol):
+    """Gets repairs run."""
+
+    def start(self) -> None:
+        """A memory was opened in this process: begin to look after it, where that is this process's work."""
+        ...
+
+    def nudge(self) -> None:
+        """Something waits to be repaired. Never raises."""
+        ...
+
+    def stop(self) -> None:
+        """The process ends, or its memories are closed."""
+        ...
+
+
+class NoDispatcher:
+    """Leaves the repairs to `manage.py memory_repair`."""
+
+    def start(self) -> None:
+        """Nothing to do."""
+
+    def nudge(self) -> None:
+        """Nothing to do."""
+
+    def stop(self) -> None:
+        """Nothing to do."""
+
+
+class InlineDispatcher(NoDispatcher):
+    """Repairs at once in the calling thread; for scripts and tests."""
+
+    def nudge(self) -> None:
+        """See `Dispatcher`."""
+        try:
+            _run()
+        except Exception:
+            logger.exception("a repair run failed")
+
+
+class CeleryDispatcher(NoDispatcher):
+    """Asks a Celery worker; the beat's sweep finds what a lost message was about."""
+
+    def nudge(self) -> None:
+        """See `Dispatcher`."""
+        from memory_app.tasks import run
+
+        try:
+            run.apply_async(retry=False)
+        except Exception as error:
+            logger.warning(
+                "the repair worker was not told, the next sweep tells it: %s", type(error).__name__
+            )
+
+
+class ThreadDispatcher:
+    """One daemon thread of this process, for embedded stores, which no other process can open.
+
+    It sweeps the memories that this process has open. It starts with the first of them, never in a forked
+    child's inherited state, and ends with the process.
+    """
+
+    def __init__(self, round_seconds: float = ROUND_SECONDS) -> None:
+        self._round_seconds = round_seconds
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+
+    def start(self) -> None:
+        """See `Dispatcher`."""
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive() and self._pid == os.getpid():
+                return
+            self._wake, self._stopping, self._pid = threading.Event(), threading.Event(), os.getpid()
+            self._thread = threading.Thread(target=self._loop, name="memory-repair", daemon=True)
+            self._thread.start()
+
+    def nudge(self) -> None:
+        """See `Dispatcher`."""
+        self.start()
+        self._wake.set()
+
+    def stop(self) -> None:
+        """See `Dispatcher`; waits for the row in hand."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            self._stopping.set()
+            self._wake.set()
+        if thread is not None and thread is not threading.current_thread() and self._pid == os.getpid():
+            thread.join(timeout=10)
+
+    def _loop(self) -> None:
+        wake, stopping = self._wake, self._stopping
+        while not stopping.is_set():
+            nudged = wake.wait(self._round_seconds)
+            wake.clear()
+            if stopping.is_set():
+                return
+            close_old_connections()
+            try:
+                _run()
+                if not nudged:
+                    _sweep_open()
+            except Exception:
+                logger.exception("a repair round failed; the next one goes on")
+            finally:
+                close_old_connections()
+
+
+def _run() -> None:
+    from memory_app.operations.repair import run_due
+
+    run_due(seconds=RUN_SECONDS)
+
+
+def _sweep_open() -> None:
+    from memory_app.operations.repair import sweep_open
+
+    sweep_open()
+
+
+_lock = threading.Lock()
+_chosen: tuple[str, Dispatcher] | None = None
+
+
+def dispatcher() -> Dispatcher:
+    """Return the dispatcher that `DISPATCH` names."""
+    global _chosen
+    name = _configured()
+    with _lock:
+        if _chosen is None or _chosen[0] != name:
+            if _chosen is not None:
+                _chosen[1].stop()
+            _chosen = name, _make(name)
+        return _chosen[1]
+
+
+def stop() -> None:
+    """Stop the dispatcher of this process, if one runs."""
+    with _lock:
+        chosen = _chosen
+    if chosen is not None:
+        chosen[1].stop()
+
+
+atexit.register(stop)
+
+
+def _configured() -> str:
+    from memory_app.conf import app_settings
+
+    return str(app_settings().dispatch)
+
+
+def _make(name: str) -> Dispatcher:
+    match name:
+        case "thread":
+            return ThreadDispatcher()
+        case "celery":
+            return CeleryDispatcher()
+        case "inline":
+            return InlineDispatcher()
+        case "none":
+            return NoDispatcher()
+    raise ValueError(f"DISPATCH: expected thread, celery, inline or none, got {name!r}")

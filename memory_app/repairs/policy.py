@@ -1,0 +1,36 @@
+"""How the queue behaves, from the host's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from memory_app.repairs.backoff import BASE_SECONDS, CAP_SECONDS
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The knobs of the queue (django-practice §5).
+
+    Attributes:
+        batch: rows claimed at a time.
+        lease_seconds: how long a claim holds; longer than any task may run.
+        max_attempts: attempts before a row is dead; copied onto the row when it is made.
+        backoff_base_seconds: longest wait after the first failure.
+        backoff_cap_seconds: longest wait after any.
+        cooldown_seconds: how long an open circuit breaker lets nothing through.
+        keep_days: how long settled rows are kept.
+    """
+
+    batch: int = 50
+    lease_seconds: float = 360.0
+    max_attempts: int = 8
+    backoff_base_seconds: float = BASE_SECONDS
+    backoff_cap_seconds: float = CAP_SECONDS
+    cooldown_seconds: float = 30.0
+    keep_days: int = 7
+
+    @classmethod
+    def configured(cls) -> Self:
+        """Return what `settings.CHARACTER_MEMORY` says."""
+        return cls()

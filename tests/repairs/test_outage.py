@@ -1,0 +1,40 @@
+"""An hour's outage with thousands of rows waiting, in simulated time."""
+
+from __future__ import annotations
+
+from memory_app.models import RepairMarker
+from tests.repairs.world import OUTAGE, World
+from tests.support.plans import episode, observation, plan
+
+ROWS = 5_000
+A_COMMIT = 499
+
+
+def test_an_hours_outage_costs_a_canary_every_cooldown_and_drains_completely(world: World) -> None:
+    world.provider.error = OUTAGE
+    number = 1
+    while number <= ROWS:
+        said = range(number + 1, min(number + A_COMMIT, ROWS) + 1)
+        turns = (observation(turn, number, f"turn {turn}", turn - number) for turn in said)
+        world.memory.commit(plan(episode(number, f"day {number}"), *turns))
+        number = said.stop
+    assert RepairMarker.objects.filter(status="pending").count() == ROWS
+    world.provider.calls = 0
+
+    for _ in range(3600 // 10):  # a beat every ten seconds sweeps and runs
+        world.sweeper().sweep_all([world.memory.collection])
+        world.run()
+        world.clock.forward(10)
+    assert world.provider.calls <= 3600 / 30 + 2
+    assert RepairMarker.objects.filter(status="pending", attempts=0).count() == ROWS
+    assert RepairMarker.objects.filter(status="dead").count() == 0
+
+    world.provider.error = None
+    world.provider.calls = 0
+    world.clock.forward(30)
+    world.run()
+    assert world.statuses() == {"succeeded": ROWS}
+    assert world.provider.calls <= ROWS / 32 + ROWS / 50 * 2 + 2
+    world.sweeper().sweep_all([world.memory.collection])
+    assert world.memory.stores.vectors.count() == ROWS
+    assert world.memory.stores.vectors.cursor().applied == world.memory.stores.graph.head()
