@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
 
@@ -19,7 +19,7 @@ from charactermemory.ports.graph import GraphStore
 from charactermemory.ports.ledger import Ledger
 from charactermemory.ports.locks import WriterLock
 from charactermemory.ports.statistics import StatisticsStore
-from charactermemory.ports.stores import Stores
+from charactermemory.ports.stores import Postpone, Stores
 from charactermemory.ports.vectors import VectorIndex
 from charactermemory.upkeep.surfaces import SURFACE_VERSION
 
@@ -45,6 +45,7 @@ def compose(
     embedding_provider: EmbeddingProvider | None = None,
     writer_lock: WriterLock | None = None,
     statistics: StatisticsFactory | None = None,
+    postpone_statistics: Postpone | None = None,
     for_rebuild: bool = False,
 ) -> Opened:
     """Open every store of `collection` as `settings` say; what was opened is released again on failure.
@@ -56,6 +57,7 @@ def compose(
         embedding_provider: takes the place of the configured one; embedding settings are then ignored.
         writer_lock: takes the place of the configured one.
         statistics: takes the place of the configured store.
+        postpone_statistics: see `Stores`.
         for_rebuild: open an index of another model or dimension too, so that it can be rebuilt.
 
     Raises:
@@ -87,6 +89,8 @@ def compose(
             shared=settings.graph_store_mode == "service",
             deriving=shared.deriving,
         )
+        if postpone_statistics:
+            stores = replace(stores, postpone_statistics=postpone_statistics)
         release = opening.pop_all()
     return Opened(stores, lambda: _close(stores, release))
 

@@ -18,7 +18,7 @@ from charactermemory.errors import MissingValue, StoreClosedError
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.embedding import EmbeddingProvider
 from charactermemory.ports.locks import WriterLock
-from charactermemory.ports.stores import Stores
+from charactermemory.ports.stores import Postpone, Stores
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.fence import fence_of
 from charactermemory.recall.knobs import RecallKnobs
@@ -83,6 +83,7 @@ class CharacterMemory:
         embedding_provider: EmbeddingProvider | None = None,
         writer_lock: WriterLock | None = None,
         statistics: StatisticsFactory | None = None,
+        postpone_statistics: Postpone | None = None,
         clock: Clock = utc_now,
         for_rebuild: bool = False,
     ) -> Self:
@@ -94,6 +95,7 @@ class CharacterMemory:
             embedding_provider: makes the embeddings instead of the configured provider.
             writer_lock: serialises writers instead of the configured lock.
             statistics: opens the statistics store instead of the configured one.
+            postpone_statistics: asked before statistics are written, with the objects; True leaves them out.
             clock: the present instant.
             for_rebuild: also open an index made by another model or dimension, to rebuild it.
 
@@ -110,6 +112,7 @@ class CharacterMemory:
             embedding_provider=embedding_provider,
             writer_lock=writer_lock,
             statistics=statistics,
+            postpone_statistics=postpone_statistics,
             for_rebuild=for_rebuild,
         )
         return cls(opened, configured, collection_name)

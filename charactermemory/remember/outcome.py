@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from charactermemory.domain.lifecycle import References
 from charactermemory.domain.model import Model
 from charactermemory.domain.objects import MemoryLink
@@ -14,6 +16,7 @@ from charactermemory.domain.repair import (
     VectorMaintenanceMarker,
     VectorMaintenanceOperation,
 )
+from charactermemory.ids import MemoryObjectRef
 from charactermemory.remember.issues import Issues
 from charactermemory.remember.plan import RememberDiagnostics
 from charactermemory.upkeep.derive import DeriveReport
@@ -32,7 +35,8 @@ class Outcome(Model):
     Attributes:
         stats_update_status: how the statistics step went.
         repair_needed: what failed and waits for a replay, sweep or repair; nothing is lost.
-        pending: objects whose derived stores were left for later on request.
+        pending: objects whose derived stores were left for later, on request or because the host has a
+            transaction open.
     """
 
     stats_update_status: StatsUpdateStatus = StatsUpdateStatus()
@@ -60,6 +64,11 @@ class LinkOutcome(Outcome):
 
     link: MemoryLink
     warnings: Issues = ()
+
+
+def put_off(report: DeriveReport, refs: Iterable[MemoryObjectRef]) -> tuple[MemoryObjectRef, ...]:
+    """Return those of `refs` whose statistics were left for later: all or none."""
+    return tuple(refs) if report.statistics.status == "pending" else ()
 
 
 def indexing_markers(report: DeriveReport) -> tuple[RepairMarker, ...]:

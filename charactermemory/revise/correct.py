@@ -10,7 +10,7 @@ from charactermemory.errors import CascadeTooLarge
 from charactermemory.ids import new_id
 from charactermemory.ports.graph import MAX_OBJECTS, WriteBatch
 from charactermemory.ports.stores import Stores
-from charactermemory.remember.outcome import maintenance_markers
+from charactermemory.remember.outcome import maintenance_markers, put_off
 from charactermemory.revise.correction import CorrectionPlan, plan
 from charactermemory.revise.drafts import CorrectMemoryDraft
 from charactermemory.revise.outcome import LifecycleMutationOutcome, LifecycleTrace, SupersededBy
@@ -59,6 +59,7 @@ def correct(stores: Stores, draft: CorrectMemoryDraft) -> LifecycleMutationOutco
         vector_maintenance_failure=maintenance,
         stats_update_status=report.statistics,
         repair_needed=markers,
+        pending=put_off(report, planned.refs),
     )
 
 

@@ -13,7 +13,7 @@ from charactermemory.errors import CascadeTooLarge, GraphExpansionRootNotFound
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType, new_id
 from charactermemory.ports.graph import MAX_CASCADE, GraphStore, WriteBatch
 from charactermemory.ports.stores import Stores
-from charactermemory.remember.outcome import maintenance_markers
+from charactermemory.remember.outcome import maintenance_markers, put_off
 from charactermemory.revise.drafts import ForgetMemoryDraft
 from charactermemory.revise.outcome import (
     LifecycleDiagnostics,
@@ -81,6 +81,7 @@ def forget(stores: Stores, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome
         vector_maintenance_failure=maintenance,
         stats_update_status=report.statistics,
         repair_needed=markers,
+        pending=put_off(report, plan.refs),
     )
 
 

@@ -8,7 +8,7 @@ from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import WriteBatch
 from charactermemory.ports.stores import Stores
 from charactermemory.remember.drafts import MemoryLinkDraft
-from charactermemory.remember.outcome import LinkOutcome, maintenance_markers
+from charactermemory.remember.outcome import LinkOutcome, maintenance_markers, put_off
 from charactermemory.upkeep.derive import derive
 from charactermemory.upkeep.verify import ensure_writable
 
@@ -44,6 +44,7 @@ def link(stores: Stores, draft: MemoryLinkDraft) -> LinkOutcome:
         link=made,
         stats_update_status=report.statistics,
         repair_needed=maintenance_markers(report),
+        pending=put_off(report, refs),
     )
 
 

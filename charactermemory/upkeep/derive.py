@@ -64,7 +64,7 @@ def derive(
         refs: objects and links that commits wrote or touched.
         known: objects just written, whose texts need not be read again.
         vectors: whether to write the index now.
-        statistics: whether to write the statistics now.
+        statistics: whether to write the statistics now, if the bundle does not put them off.
         isolate: after a failed batch go on object by object, so that one poison text holds up no other
             (sweeps and repairs); a commit reports its batch whole. In an outage each object would only fail
             again, so the batch's failure stands for all.
@@ -73,6 +73,7 @@ def derive(
     ordered = sorted(set(refs))
     if not ordered:
         return DeriveReport()
+    statistics = statistics and not stores.postpone_statistics(ordered)
     report = _derive_once(stores, ordered, known, vectors, statistics)
     poisoned = all(
         failure.cause.cause != "graph_query" and failure.cause.fault != "outage"
