@@ -22,10 +22,17 @@ def wait():
 class Script:
     """A Python script in a process of its own, which talks by lines and is killed at the end of `with`."""
 
-    def __init__(self, text: str, *arguments: object, before: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        text: str,
+        *arguments: object,
+        before: tuple[str, ...] = (),
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self.process = subprocess.Popen(
             [*before, sys.executable, "-c", PREAMBLE + textwrap.dedent(text), *map(str, arguments)],
             cwd=ROOT,
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
