@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field, PlainSerializer, field_validator
+from pydantic import Field, PlainSerializer, field_validator
 
-from charactermemory.domain.model import Key, Listed, Model, Name, Text
+from charactermemory.domain.model import Key, Listed, Model, Name, Text, Time, to_utc
 from charactermemory.errors import InvalidSceneTimeOffset
 from charactermemory.ids import MemoryId
 
@@ -17,7 +17,7 @@ def scene_time_text(value: datetime) -> str:
     return value.isoformat(timespec="microseconds")
 
 
-SceneTime = Annotated[AwareDatetime, PlainSerializer(scene_time_text, when_used="json")]
+SceneTime = Annotated[Time, PlainSerializer(scene_time_text, when_used="json")]
 """An aware datetime whose offset is kept; whole minutes, judged by `Scene.check`."""
 
 
@@ -55,6 +55,7 @@ class Scene(Model):
     @classmethod
     def _fix_offset(cls, value: datetime) -> datetime:
         """Keep the offset and nothing else of the zone, as the graph does: equal scenes are alike in all."""
+        to_utc(value)  # which refuses what is no instant
         return value.replace(tzinfo=timezone(value.utcoffset() or timedelta()), fold=0)
 
     @field_validator("custom_values", mode="after")

@@ -1,5 +1,6 @@
 """Derived state and bookkeeping of the memory in the host's database. No memory text, no vectors."""
 
+from memory_app.models.apikeys import ApiKey
 from memory_app.models.collections import MemoryCollection, WriterLease
 from memory_app.models.keys import ExternalKey, IdempotencyRecord
 from memory_app.models.repairs import RepairLease, RepairMarker
@@ -13,6 +14,7 @@ from memory_app.models.statistics import (
 )
 
 __all__ = [
+    "ApiKey",
     "EntityEdge",
     "EntityRelationCount",
     "ExternalKey",

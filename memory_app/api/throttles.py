@@ -1,0 +1,36 @@
+"""How often one principal may call, by scope."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.throttling import SimpleRateThrottle
+
+from memory_app.api.authentication import principal_of
+from memory_app.api.options import ApiOptions
+
+
+class ScopeThrottle(SimpleRateThrottle):
+    """Counts in Django's default cache: approximate, and for each process alone where that is local memory."""
+
+    def __init__(self) -> None:
+        """Read no rate yet: it depends on the operation."""
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        """Tell whether the request may pass; one that is no operation always may."""
+        operation = view.operation
+        if operation is None or operation.public:
+            return True
+        self.scope = operation.scope
+        self.rate = ApiOptions.current().throttle_rates.get(self.scope)
+        if self.rate is None:
+            return True
+        self.num_requests, self.duration = self.parse_rate(self.rate)
+        return super().allow_request(request, view)
+
+    def get_cache_key(self, request: Request, view: Any) -> str:
+        """Count by principal; whoever is not signed in is refused elsewhere."""
+        principal = principal_of(request)
+        ident = principal.id if principal else f"address:{self.get_ident(request)}"
+        return self.cache_format % {"scope": self.scope, "ident": ident}
