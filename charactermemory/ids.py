@@ -66,7 +66,7 @@ class MemoryObjectRef(BaseModel):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MemoryObjectRef):
             return NotImplemented
-        return self.id == other.id and self.object_type is other.object_type
+        return self.id.int == other.id.int and self.object_type is other.object_type
 
     def __lt__(self, other: MemoryObjectRef) -> bool:
         return self.order < other.order

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
-from charactermemory.domain.model import Model, canonical_json
+from charactermemory.domain.model import Model
 
 
 def digest(item: Model) -> str:
@@ -13,4 +14,6 @@ def digest(item: Model) -> str:
     Keys sorted, no spaces, UTF-8 unescaped, absent fields left out, UTC times with six digits and `Z`,
     a scene's time with its offset, id sets sorted, assertions and participants in order.
     """
-    return hashlib.sha256(canonical_json(item.model_dump(mode="json")).encode()).hexdigest()
+    value = item.model_dump(mode="json", exclude_none=True)
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

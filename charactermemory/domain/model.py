@@ -6,7 +6,6 @@ over-long text); meaning is judged later, by plan validation and commit (decisio
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
@@ -67,6 +66,11 @@ def _read_time(value: Any, info: ValidationInfo) -> Any:
     return datetime.fromisoformat(value.upper())
 
 
+def _without_negative_zero(value: float) -> float:
+    """Return equal numbers as one, for their digests must not differ."""
+    return value + 0.0
+
+
 def to_utc(value: datetime) -> datetime:
     """Return the same instant in UTC.
 
@@ -92,8 +96,8 @@ Time = Annotated[AwareDatetime, BeforeValidator(_read_time)]
 """An aware datetime; written, it is RFC 3339."""
 Instant = Annotated[Time, AfterValidator(to_utc), PlainSerializer(utc_text, when_used="json")]
 """An aware datetime, kept in UTC with microseconds."""
-Score = Annotated[float, Field(allow_inf_nan=False)]
-"""A finite number; its range 0.0..1.0 is judged with the object that carries it."""
+Score = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_without_negative_zero)]
+"""A finite number, never −0.0; its range 0.0..1.0 is judged with the object that carries it."""
 Listed = Field(strict=False)
 """Marks a tuple field that also accepts a list; its items stay strict."""
 
@@ -139,18 +143,3 @@ def invalid_input(error: ValidationError, at: str = "") -> InvalidInput:
         pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in item["loc"])
         problems.append((at + pointer, item["msg"].removeprefix("Value error, ")))
     return InvalidInput(tuple(problems))
-
-
-def canonical_json(value: Any) -> str:
-    """Write `value` with sorted keys, no spaces and unescaped UTF-8, absent (None) fields left out."""
-    return json.dumps(_pruned(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _pruned(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _pruned(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list | tuple):
-        return [_pruned(item) for item in value]
-    if isinstance(value, float):
-        return value + 0.0
-    return value

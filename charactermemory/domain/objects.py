@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -51,9 +52,9 @@ class _Stored(Model):
     created_at: Instant
     schema_version: Name = SCHEMA_VERSION
 
-    @property
+    @cached_property
     def ref(self) -> MemoryObjectRef:
-        """The typed reference to this object."""
+        """The typed reference to this object; asked for some fifteen times a commit and object."""
         return MemoryObjectRef(object_type=self.object_type, id=self.id)  # type: ignore[attr-defined]
 
 

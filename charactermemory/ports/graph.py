@@ -170,8 +170,12 @@ class GraphStore(Protocol):
         """
         ...
 
-    def existing(self, refs: Collection[MemoryObjectRef]) -> set[MemoryObjectRef]:
-        """Return those of `refs` that are stored."""
+    def existing(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> set[MemoryObjectRef]:
+        """Return those of `refs` that are stored.
+
+        What was met before is taken to be there still, for a graph only grows, and a write asks once more
+        under the lock. With `anew` the store is asked about each.
+        """
         ...
 
     def notions_known_as(self, names: Collection[str]) -> dict[str, tuple[MemoryId, ...]]:

@@ -16,14 +16,13 @@ from charactermemory.remember.outcome import CommitOptions, RememberOutcome, ind
 from charactermemory.remember.plan import (
     PLAN_BYTES,
     CandidateValidation,
-    CandidateValidationStatus,
     DiagnosticCode,
     DiagnosticMessage,
     RememberDiagnostics,
     RememberWritePlan,
     warning_messages,
 )
-from charactermemory.remember.validate import references_of, validate_plan
+from charactermemory.remember.validate import judge, references_of
 from charactermemory.upkeep.derive import DeriveReport, derive
 from charactermemory.upkeep.surfaces import INDEXED_TYPES
 from charactermemory.upkeep.verify import ensure_writable
@@ -45,10 +44,11 @@ def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> R
     wire = plan.to_json().encode()
     if len(wire) > PLAN_BYTES:
         raise InvalidInput((("/candidates", f"a plan's JSON may hold {PLAN_BYTES} bytes; split it"),))
-    rows = validate_plan(plan, stores.graph)
-    if any(row.status is CandidateValidationStatus.INVALID for row in rows):
+    judgement = judge(plan, stores.graph)
+    rows = judgement.rows
+    if not judgement.valid:
         raise WritePlanValidationRejected(rows)
-    objects, authored, derived = materialise(plan)
+    objects, authored, derived = sorted_out(judgement.objects)
     links = (*authored, *derived)
     if not objects and not links:
         return RememberOutcome(diagnostics=_diagnostics(plan, rows, ()))
@@ -76,24 +76,16 @@ def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> R
     return _outcome(plan, rows, objects, links, report, pending(refs, options, report))
 
 
-def materialise(
-    plan: RememberWritePlan,
+def sorted_out(
+    items: tuple[MemoryObject, ...],
 ) -> tuple[tuple[MemoryObject, ...], tuple[MemoryLink, ...], tuple[MemoryLink, ...]]:
-    """Return a valid plan's objects, its authored links, and the links that follow from its memories."""
-    objects: list[MemoryObject] = []
-    authored: list[MemoryLink] = []
-    for _, item in plan.object_candidates:
-        draft = item.candidate.draft
-        assert draft.created_at is not None  # validation refused the plan otherwise
-        made = draft.to_object(draft.created_at)
-        if isinstance(made, MemoryLink):
-            authored.append(made)
-        else:
-            objects.append(made)
+    """Return a plan's objects, its authored links, and the links that follow from its memories."""
+    objects = tuple(item for item in items if not isinstance(item, MemoryLink))
+    authored = tuple(item for item in items if isinstance(item, MemoryLink))
     derived = tuple(
         link for item in objects if isinstance(item, DerivedMemory) for link in derived_links(item)
     )
-    return tuple(objects), tuple(authored), derived
+    return objects, authored, derived
 
 
 def required(items: tuple[MemoryObject, ...]) -> Iterator[tuple[str, MemoryObjectRef]]:

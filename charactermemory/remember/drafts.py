@@ -7,6 +7,7 @@ validation and in `link`.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
@@ -46,7 +47,7 @@ class _Draft(Model):
     created_at: Instant | None = None
     schema_version: Name | None = None
 
-    @property
+    @cached_property
     def ref(self) -> MemoryObjectRef | None:
         """The typed reference, once the draft has a legal id."""
         if self.id is None or self.id == NIL_ID:

@@ -7,6 +7,7 @@ commit of the plan succeeded.
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field
@@ -198,7 +199,7 @@ class RememberWritePlan(Model):
         """Return a copy with `candidates` appended."""
         return self.replace(candidates=(*self.candidates, *candidates))
 
-    @property
+    @cached_property
     def object_candidates(self) -> tuple[tuple[int, ObjectCandidate], ...]:
         """The candidates that become stored objects, with their places in the plan."""
         return tuple(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from charactermemory.domain.objects import (
     DerivedMemory,
@@ -52,7 +52,26 @@ def validate_plan(plan: RememberWritePlan, graph: GraphStore) -> tuple[Candidate
     Raises:
         GraphQueryError, StoreError: the graph could not be read.
     """
-    return _Validation(plan, graph).rows()
+    return judge(plan, graph).rows
+
+
+class Judgement(NamedTuple):
+    """The verdict on every candidate, and what the candidates of a valid plan become, both in plan order."""
+
+    rows: tuple[CandidateValidation, ...]
+    objects: tuple[MemoryObject, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Whether the whole plan may be stored."""
+        return all(row.status is CandidateValidationStatus.VALID for row in self.rows)
+
+
+def judge(plan: RememberWritePlan, graph: GraphStore) -> Judgement:
+    """Judge like `validate_plan`, and hand on the objects made for it."""
+    validation = _Validation(plan, graph)
+    made = (item for item in validation.objects.values() if not isinstance(item, CandidateValidationIssue))
+    return Judgement(validation.rows(), tuple(made))
 
 
 class _Validation:

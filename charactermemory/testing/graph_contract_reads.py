@@ -79,7 +79,7 @@ class GraphReadsContract:
         who, lost = notion(), unknown_ref()
         put(store, who, link(who, lost), link(lost, who))
         assert set(read_back(store, [who.ref, lost])) == {who.ref}
-        assert store.existing([who.ref, lost]) == {who.ref}
+        assert store.existing([who.ref, lost], anew=True) == store.existing([who.ref, lost]) == {who.ref}
 
     def test_many_are_read_at_once(self, store: GraphStore) -> None:
         """More than any inner chunk."""
@@ -89,7 +89,7 @@ class GraphReadsContract:
         put(store, *others)
         refs = [item.ref for item in people + others]
         assert set(read_back(store, refs + refs)) == set(refs)
-        assert store.existing(refs) == set(refs)
+        assert store.existing(refs, anew=True) == store.existing(refs) == set(refs)
 
     def test_memories_are_found_by_their_sources(self, store: GraphStore) -> None:
         """By their own lists and by links in either direction, whatever their lifecycle; no other relation."""

@@ -264,7 +264,7 @@ class GraphWritesContract:
         who = notion(id=numbered_id(7))
         happened = episode(id=numbered_id(7))
         put(store, who)
-        assert store.existing([who.ref, happened.ref]) == {who.ref}
+        assert store.existing([who.ref, happened.ref], anew=True) == {who.ref}
         put(store, happened)
         assert read_back(store, [happened.ref])[happened.ref].object == happened
         assert set(read_back(store, [who.ref, happened.ref])) == {who.ref, happened.ref}

@@ -212,7 +212,7 @@ def _statistics_differences(stores: Stores, refs: list[MemoryObjectRef]) -> Iter
 
 def _strangers(stores: Stores, refs: list[MemoryObjectRef], kind: DifferenceKind) -> Iterator[Difference]:
     """Yield what a derived store holds and the graph does not."""
-    stored = stores.graph.existing(refs)
+    stored = stores.graph.existing(refs, anew=True)
     for ref in refs:
         if ref not in stored:
             yield Difference(kind=kind, object=ref)

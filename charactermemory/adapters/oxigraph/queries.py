@@ -47,6 +47,14 @@ def crossed(
     return f"{{ {{ SELECT ?s ?j ?p ?i WHERE {{ {asked} }} }} GRAPH {graph} {{ ?s ?p ?o }} }}"
 
 
+def one_field(
+    graph: NamedNode, subjects: Iterable[tuple[int, NamedNode]], number: int, predicate: NamedNode
+) -> str:
+    """Return the group that reads one predicate of some subjects: ?o object."""
+    rows = " ".join(f"({term} {subject:d} {number:d})" for subject, term in subjects)
+    return f"{{ VALUES (?s ?j ?i) {{ {rows} }} GRAPH {graph} {{ ?s {predicate} ?o }} }}"
+
+
 def parts(graph: NamedNode, subjects: Iterable[tuple[int, NamedNode]], predicate: NamedNode) -> str:
     """Return the group that reads nested nodes whole: ?n node, ?q predicate, ?o object."""
     rows = " ".join(f"({term} {number:d} {PART:d})" for number, term in subjects)

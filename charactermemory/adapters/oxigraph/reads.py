@@ -115,10 +115,11 @@ class Reads:
         )
         return found
 
-    def existing(self, refs: Collection[MemoryObjectRef]) -> set[MemoryObjectRef]:
+    def existing(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> set[MemoryObjectRef]:
         """See `GraphStore.existing`."""
-        nodes = {ref_iri(ref): ref for ref in refs}
-        return {
+        known = set() if anew else set(self.contents.among(refs))
+        nodes = {ref_iri(ref): ref for ref in refs if ref not in known}
+        return known | {
             nodes[row[0]]  # type: ignore[index]
             for chunk in chunks(nodes)
             for row in self._connection.query(queries.digests(self._graph, chunk))
@@ -305,7 +306,7 @@ class _Request:
             for object_type, subjects in self._unknown.items()
         ]
         if self._known:
-            groups.append(self._fields(self._known, (cm.DIGEST,)))
+            groups.append(queries.one_field(self._graph, self._known, _NUMBERS[cm.DIGEST], cm.DIGEST))
         if self._suppressible:
             groups.append(queries.suppressions(self._graph, self._suppressible))
         if self._derived:

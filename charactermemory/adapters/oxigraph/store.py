@@ -108,9 +108,9 @@ class OxigraphStore:
         """See `GraphStore`."""
         return self._reads.read(refs, anew)
 
-    def existing(self, refs: Collection[MemoryObjectRef]) -> set[MemoryObjectRef]:
+    def existing(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> set[MemoryObjectRef]:
         """See `GraphStore`."""
-        return self._reads.existing(refs)
+        return self._reads.existing(refs, anew)
 
     def notions_known_as(self, names: Collection[str]) -> dict[str, tuple[MemoryId, ...]]:
         """See `GraphStore`."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -37,9 +38,11 @@ def graph_iri(collection: str) -> NamedNode:
     return NamedNode(f"{BASE}collection:{collection}")
 
 
+# Every step of a commit asks for the same few names.
+@lru_cache(maxsize=4096)
 def object_iri(object_type: ObjectType, object_id: MemoryId) -> NamedNode:
     """Return the node of an object or link."""
-    return NamedNode(f"{BASE}{object_type.value}:{object_id}")
+    return NamedNode(f"{BASE}{object_type}:{object_id}")
 
 
 def ref_iri(ref: MemoryObjectRef) -> NamedNode:
@@ -169,6 +172,7 @@ REFERENCE = Codec(ref_iri, ref_of)
 def token_codec(kind: type[StrEnum]) -> Codec:
     """Return the codec of a closed vocabulary; an unknown token cannot be read."""
     members = {member.value: member for member in kind}
+    terms = {member: Literal(member.value) for member in kind}
 
     def read(term: Term) -> StrEnum:
         member = members.get(_lexical(term, XSD_STRING))
@@ -176,4 +180,4 @@ def token_codec(kind: type[StrEnum]) -> Codec:
             raise ValueError("an unknown token")
         return member
 
-    return Codec(lambda value: Literal(value.value), read)
+    return Codec(terms.__getitem__, read)

@@ -35,6 +35,8 @@ CURSOR_POINT = uuid5(POINT_NAMESPACE, "cursor")
 """Id of the one reserved point: no vectors, its payload is `applied` and `high` (consistency.md R5)."""
 
 
+# Asked for several times in every write of an object, and a name-based id costs as much as a look-up.
+@lru_cache(maxsize=4096)
 def point_id(ref: MemoryObjectRef, surface: VectorSurface) -> UUID:
     """Return the id of the point of one surface; re-indexing it replaces."""
     return uuid5(POINT_NAMESPACE, f"{ref.object_type.value}:{ref.id}:{surface.value}")
