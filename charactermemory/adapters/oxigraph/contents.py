@@ -1,7 +1,7 @@
-"""Contents that were written or read before: what stands under a reference and a digest never changes.
+"""What was written or read before: a graph only grows, and under a digest a content never changes.
 
-A graph only grows (consistency.md R4), so a read has to ask for digest and lifecycle alone where the content is
-known; that is three rows an object instead of fifteen, most of what reading costs.
+So a read has to ask for digest and lifecycle alone where the content is known (consistency.md R4); that is three
+rows an object instead of fifteen, most of what reading costs.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Content(NamedTuple):
 
 
 class Contents:
-    """The contents met last. Thread-safe."""
+    """The objects met last, of some of which it is only known that they are stored. Thread-safe."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._kept: OrderedDict[MemoryObjectRef, Content] = OrderedDict()
+        self._kept: OrderedDict[MemoryObjectRef, Content | None] = OrderedDict()
 
     def among(self, refs: Iterable[MemoryObjectRef]) -> dict[MemoryObjectRef, Content]:
-        """Return what is known of `refs`."""
+        """Return the known contents of `refs`."""
         found: dict[MemoryObjectRef, Content] = {}
         with self._lock:
             for ref in refs:
@@ -44,6 +44,14 @@ class Contents:
                     found[ref] = content
         return found
 
+    def stored(self, refs: Iterable[MemoryObjectRef]) -> set[MemoryObjectRef]:
+        """Return those of `refs` that are known to be stored."""
+        with self._lock:
+            found = {ref for ref in refs if ref in self._kept}
+            for ref in found:
+                self._kept.move_to_end(ref)
+        return found
+
     def keep(self, contents: Iterable[Content]) -> None:
         """Remember contents, and let go of what was met longest ago."""
         with self._lock:
@@ -51,5 +59,15 @@ class Contents:
                 ref = content.authored.ref
                 self._kept[ref] = content
                 self._kept.move_to_end(ref)
-            while len(self._kept) > self._capacity:
-                self._kept.popitem(last=False)
+            self._shrink()
+
+    def met(self, refs: Iterable[MemoryObjectRef]) -> None:
+        """Remember that `refs` are stored."""
+        with self._lock:
+            for ref in refs:
+                self._kept.setdefault(ref, None)
+            self._shrink()
+
+    def _shrink(self) -> None:
+        while len(self._kept) > self._capacity:
+            self._kept.popitem(last=False)

@@ -117,13 +117,15 @@ class Reads:
 
     def existing(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> set[MemoryObjectRef]:
         """See `GraphStore.existing`."""
-        known = set() if anew else set(self.contents.among(refs))
+        known = set() if anew else self.contents.stored(refs)
         nodes = {ref_iri(ref): ref for ref in refs if ref not in known}
-        return known | {
+        found = {
             nodes[row[0]]  # type: ignore[index]
             for chunk in chunks(nodes)
             for row in self._connection.query(queries.digests(self._graph, chunk))
         }
+        self.contents.met(found)
+        return known | found
 
     def notions_known_as(self, names: Collection[str]) -> dict[str, tuple[MemoryId, ...]]:
         """See `GraphStore.notions_known_as`."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyoxigraph import NamedNode, Triple
 
-from charactermemory.adapters.oxigraph import guard
-from charactermemory.adapters.oxigraph.connection import STORE_NAME, Connection, ResponseLost
+from charactermemory.adapters.oxigraph import guard, queries
+from charactermemory.adapters.oxigraph.connection import STORE_NAME, Connection, ResponseLost, Term
 from charactermemory.adapters.oxigraph.contents import Content, Contents
 from charactermemory.adapters.oxigraph.ledger import Ledger
 from charactermemory.adapters.oxigraph.mapping import event_triples, object_triples, receipt_triples
@@ -53,25 +53,39 @@ class Writer:
         return self._grant.token
 
     def apply(self, batch: WriteBatch) -> int | None:
-        """See `GraphWriter`. Three round trips: what the batch meets, the insert, its receipt."""
+        """See `GraphWriter`. Three round trips: what is stored of the batch, the insert, its receipt.
+
+        What stands against new objects whose references are stored is left to the guard to find; only then
+        is it asked for.
+        """
         if self.applied:
             raise RuntimeError("one grant carries one commit; take the lock again for another")
         _check_versions(batch)
         _check_size(batch)
         planned = guard.Planned.of(self.token, batch)
-        state = self._state(planned)
-        if clash := guard.collision(planned, state):
-            raise clash
-        fresh = [node for node in planned.items if node not in state.digests]
+        stored = self._stored(planned)
+        fresh = [node for node in planned.items if node not in stored]
+        refused = None
+        if stored != planned.requires.keys():
+            state = self._state(planned)
+            if clash := guard.collision(planned, state):
+                raise clash
+            refused = guard.refusal(planned, state)
         if not fresh and batch.event is None:
             return None
-        if refused := guard.refusal(planned, state):
+        if refused is not None:
             raise refused
         self._insert(planned, self._triples(batch, planned, fresh))
         self._ledger.committed(self.token)
         self._contents.keep(Content(planned.items[node], planned.digests[node]) for node in fresh)
         self.applied = True
         return self.token
+
+    def _stored(self, planned: guard.Planned) -> set[Term | None]:
+        named = [*planned.items, *planned.requires]
+        if not named:
+            return set()
+        return {row[0] for row in self._connection.query(queries.digests(self._graph, named))}
 
     def _state(self, planned: guard.Planned) -> guard.Found:
         return guard.found(self._connection.query(guard.state_query(self._graph, planned)))
