@@ -22,7 +22,7 @@ class Policy:
         keep_days: how long settled rows are kept.
     """
 
-    batch: int = 50
+    batch: int = 100
     lease_seconds: float = 360.0
     max_attempts: int = 8
     backoff_base_seconds: float = BASE_SECONDS

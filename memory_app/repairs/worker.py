@@ -1,6 +1,6 @@
 """The worker: claims due repairs, reconciles their objects with the graph, and settles them.
 
-A store that has not yet answered in a claim is tried with one row alone; once it has, rows go in chunks. So an
+A store that has not yet answered in a run is tried with one row alone; once it has, rows go in chunks. So an
 outage costs two calls before the breaker opens, and one canary every cooldown after that.
 """
 
@@ -28,7 +28,7 @@ from memory_app.repairs.policy import Policy
 
 logger = logging.getLogger(__name__)
 
-CHUNK = 32
+CHUNK = 50
 """Objects reconciled in one call; small enough that a lease is prolonged in time."""
 
 _GRAPH_CAUSES = ("graph_query", "graph_read")
@@ -73,6 +73,7 @@ class Worker:
     def run(self, *, limit: int | None = None, seconds: float | None = None) -> RunReport:
         """Repair due rows until there are none, `limit` were claimed or `seconds` have passed."""
         counts: Counter[str] = Counter()
+        proved: set[str] = set()
         started = time.monotonic()
         while limit is None or counts["claimed"] < limit:
             if seconds is not None and time.monotonic() - started >= seconds:
@@ -82,7 +83,7 @@ class Worker:
             if not claim.markers:
                 break
             counts["claimed"] += len(claim.markers)
-            counts.update(_Claimed(self, claim, canary).work())
+            counts.update(_Claimed(self, claim, canary, proved).work())
         return RunReport(**counts)
 
     def _claim(self, room: int) -> tuple[queue.Claim, StoreName | None]:
@@ -110,11 +111,12 @@ class Worker:
 class _Claimed:
     """One claim on its way through the stores."""
 
-    def __init__(self, worker: Worker, claim: queue.Claim, canary: StoreName | None) -> None:
-        self.worker, self.claim, self.canary = worker, claim, canary
+    def __init__(
+        self, worker: Worker, claim: queue.Claim, canary: StoreName | None, proved: set[str]
+    ) -> None:
+        self.worker, self.claim, self.canary, self.proved = worker, claim, canary, proved
         self.left = deque(claim.markers)
         self.counts: Counter[str] = Counter()
-        self.proved: set[str] = set()
         self.suspects: dict[str, list[tuple[RepairMarker, Failure]]] = defaultdict(list)
         self.beat = time.monotonic()
 
