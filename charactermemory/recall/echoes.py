@@ -30,7 +30,8 @@ class Echoes:
             return None
         for anchor in _anchors(item):
             for other, known in self._held.get(anchor, ()):
-                if other.object_type is not item.object_type and len(words & known) >= ECHO * len(words | known):
+                alike = len(words & known) >= ECHO * len(words | known)
+                if alike and other.object_type is not item.object_type:
                     return other
         return None
 
@@ -60,7 +61,7 @@ def _anchors(item: MemoryObject) -> list[MemoryObjectRef]:
             return [item.ref, MemoryObjectRef.of(ObjectType.EPISODE, item.episode_id)]
         case DerivedMemory():
             sources = [MemoryObjectRef.of(ObjectType.EPISODE, one) for one in item.derived_from_episode_ids]
-            said = (MemoryObjectRef.of(ObjectType.OBSERVATION, one) for one in item.derived_from_observation_ids)
-            return [*sources, *said]
+            turns = item.derived_from_observation_ids
+            return [*sources, *(MemoryObjectRef.of(ObjectType.OBSERVATION, one) for one in turns)]
         case _:
             return [item.ref]

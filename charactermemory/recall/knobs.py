@@ -43,7 +43,7 @@ DEFAULT_SPECS = (
 """Recall.md §12.3."""
 
 
-RELEVANCE_FLOORS: dict[str, float] = {}
+RELEVANCE_FLOORS: dict[str, float] = {"wordllama:l2_supercat:256": 0.30}
 """Measured (docs/recall-tuning.md); an embedder that is not here has no floor."""
 
 

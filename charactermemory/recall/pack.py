@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from charactermemory.domain.model import Model
 from charactermemory.domain.objects import DerivedMemory, Episode, MemoryObject, MemoryThread, Observation
 from charactermemory.ids import MemoryId, MemoryObjectRef
+from charactermemory.ports.transcript import RecentTurn
 from charactermemory.recall.context import SectionLimits
 from charactermemory.recall.echoes import Echoes
 from charactermemory.recall.floors import Gate
@@ -59,7 +60,10 @@ class Admission(Model):
 
 
 class ContinuityContextPack(Model):
-    """Nine sections, each best first, and one admission per memory in overall rank order."""
+    """Nine sections, each best first, and one admission per memory in overall rank order.
+
+    `recent_turns` stand outside: what a transcript holds of late on the topic and nobody remembers yet.
+    """
 
     active_threads: tuple[MemoryThread, ...] = ()
     relevant_episodes: tuple[Episode, ...] = ()
@@ -71,6 +75,7 @@ class ContinuityContextPack(Model):
     commitments: tuple[DerivedEntry, ...] = ()
     character_signals: tuple[DerivedEntry, ...] = ()
     admissions: tuple[Admission, ...] = ()
+    recent_turns: tuple[RecentTurn, ...] = ()
 
     def render(
         self,

@@ -19,13 +19,13 @@ from charactermemory.recall.roots import Candidate, Root
 from charactermemory.recall.standing import StandingOf
 from charactermemory.recall.support import support
 
-CUE_WEIGHT = 0.65
+CUE_WEIGHT = 0.75
 """Of the vector score and of everything around it."""
-GRAPH_WEIGHT = 0.25
+GRAPH_WEIGHT = 0.15
 SALIENCE_WEIGHT = 0.10
 INHERITANCE = 0.75
 """What an object reached from a root has of that root's score, however many hops away."""
-SIBLING_INHERITANCE = 0.1
+SIBLING_INHERITANCE = 0.2
 """The same for an observation reached through its episode: what is said an hour later is another matter."""
 
 

@@ -77,6 +77,6 @@ def _best(ranked: Sequence[Ranked], room: int) -> set[MemoryObjectRef]:
     """Return the best, and of each kind of cue enough to keep its floor."""
     chosen = {item.ref for item in ranked[:room]}
     for kind in CueKind:
-        own = [item.ref for item in ranked[room:] if kind in item.kinds]
+        own = [item.ref for item in ranked if kind in item.kinds]
         chosen |= set(own[: min(FLOOR + MARGIN, room)])
     return chosen

@@ -8,8 +8,8 @@ or clock, so that its bytes stay while the content does and a provider's prompt 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
@@ -20,6 +20,7 @@ from charactermemory.domain.scene import Scene, surroundings
 from charactermemory.ids import MemoryId, MemoryObjectRef
 from charactermemory.recall.fence import check_fence, enclose
 from charactermemory.recall.pack import ContinuityContextPack, DerivedEntry
+from charactermemory.recall.recent import IN_PROGRESS, recent_block
 from charactermemory.recall.sections import Section
 from charactermemory.recall.tokens import TokenCounter, estimate_tokens
 
@@ -117,6 +118,7 @@ def render(
     counter: TokenCounter = estimate_tokens,
     style: Style = "markdown",
     names: Names | None = None,
+    in_progress: Collection[MemoryObjectRef] = (),
 ) -> Rendered:
     """Render a pack.
 
@@ -127,6 +129,7 @@ def render(
         counter: counts the tokens of a text.
         style: how the blocks are written.
         names: what to call speakers and participants.
+        in_progress: memories of the conversation in progress; they are marked, save in the stable block.
 
     Raises:
         ValueError: the fence is no word, or the budget is negative.
@@ -146,7 +149,7 @@ def render(
             enclose(volatile, fence, "volatile") if volatile else "",
         )
 
-    items = _items(pack, names or {})
+    items = [_marked(item, in_progress) for item in _items(pack, names or {})]
     chosen = items
     cost = {item.ref: counter(write([item], (item.section,))) for item in items}
     if budget is not None:
@@ -155,6 +158,9 @@ def render(
             chosen = chosen[:-1]
     stable, volatile = blocks(chosen)
     kept = {item.ref for item in chosen}
+    room = None if budget is None else budget - _cost((stable, volatile), counter)
+    recent = recent_block(pack.recent_turns, fence, room, counter, style)
+    volatile = "\n\n".join(block for block in (volatile, recent) if block)
     return Rendered(
         stable=stable,
         volatile=volatile,
@@ -233,6 +239,13 @@ def _named(scene: Scene, names: Names) -> Scene:
         for person in scene.participants
     )
     return scene.replace(participants=people)
+
+
+def _marked(item: _Item, in_progress: Collection[MemoryObjectRef]) -> _Item:
+    """Mark a memory of the conversation in progress; not in the stable block, which no conversation changes."""
+    if item.ref not in in_progress or item.section in STABLE:
+        return item
+    return replace(item, when=f"{item.when}, {IN_PROGRESS}")
 
 
 def _day(value: datetime) -> str:

@@ -68,9 +68,7 @@ def retrieve(
     for final_read in (worth, considered):
         verdict, final = judge(stores.graph, walks, found, policy, considered, final_read)
         bearings = cues.bearings(_denied(cues, verdict), _speakers(cues, verdict))
-        ranked = rank(
-            roots.selected, final, verdict.standing, cues, bearings, frozenset(found.capped)
-        )
+        ranked = rank(roots.selected, final, verdict.standing, cues, bearings, frozenset(found.capped))
         packed = build_pack(
             ranked,
             verdict,

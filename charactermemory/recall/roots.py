@@ -84,10 +84,7 @@ def select(
 ) -> Roots:
     """Take the best candidates, each kind of cue keeping its floor."""
     ordered = sorted(
-        (
-            Root(candidate, bearings[ref].own, bearings[ref].total)
-            for ref, candidate in candidates.items()
-        ),
+        (Root(candidate, bearings[ref].own, bearings[ref].total) for ref, candidate in candidates.items()),
         key=lambda root: root.order,
     )
     taken = admitted([root.candidate.kinds for root in ordered], limit)

@@ -1,5 +1,6 @@
 """What the graph says of a match: a conclusion and what it rests on speak for each other, and so, a little,
-do things of one thread or about one notion (docs/recall-tuning.md)."""
+do things of one thread or about one notion (docs/recall-tuning.md).
+"""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from charactermemory.domain.objects import MemoryObject
 from charactermemory.recall import CandidateLimits, GraphLimits, RetrievalOutcome, SectionLimits
 from charactermemory.recall.omissions import StaleCandidateReason
 from charactermemory.recall.ranking import (
+    CUE_WEIGHT,
     GRAPH_WEIGHT,
     INHERITANCE,
     SALIENCE_WEIGHT,
-    CUE_WEIGHT,
     DerivedFromRoot,
     DirectMatch,
     Scores,
@@ -48,7 +48,6 @@ def test_a_direct_hit(world: World) -> None:
     assert scores.graph_score == 1.0
     assert scores.salience_score == 0.8
     assert scores.final_score == pytest.approx(recomputed(scores), abs=1e-9)
-    assert scores.final_score == pytest.approx(0.928)
 
 
 @pytest.mark.spec("recall-41")
@@ -62,7 +61,6 @@ def test_one_hop_from_a_root(world: World) -> None:
     assert scores.vector_score == INHERITANCE * 0.92
     assert scores.vector_score_source == DerivedFromRoot(root_score=0.92)
     assert scores.final_score == pytest.approx(recomputed(scores), abs=1e-9)
-    assert scores.final_score == pytest.approx(0.6535)
 
 
 @pytest.mark.spec("recall-42")
@@ -76,7 +74,6 @@ def test_the_graph_component_falls_with_distance(world: World) -> None:
     assert scores_of(outcome, root).graph_score == 1.0
     assert scores_of(outcome, near).graph_score == pytest.approx(1 / 2)
     assert scores_of(outcome, far).graph_score == pytest.approx(1 / 3)
-    assert scores_of(outcome, far).final_score == pytest.approx(0.570833, abs=1e-6)
 
 
 @pytest.mark.spec("recall-43")
@@ -91,7 +88,6 @@ def test_each_component_takes_its_best_over_the_roots(world: World) -> None:
     assert scores.vector_score == 0.75
     assert scores.vector_score_source == DerivedFromRoot(root_score=1.0)
     assert scores.graph_score == 1.0
-    assert scores.final_score == pytest.approx(0.7375)
     (omission,) = outcome.rationale.stale_candidate_omissions
     assert (omission.object, omission.reason) == (weak.ref, StaleCandidateReason.SECTION_LIMIT)
     assert omission.vector_score == omission.similarity == 0.3

@@ -18,8 +18,9 @@ from charactermemory.ids import ObjectType
 from charactermemory.ports.statistics import Count, Health, HubEdge
 from charactermemory.recall.context import GraphLimits
 from charactermemory.recall.knobs import RecallKnobs
-from charactermemory.recall.roots import Root
+from charactermemory.recall.roots import Candidate, Root
 from charactermemory.recall.selectivity import Planner
+from charactermemory.recall.trust import Trust
 from charactermemory.testing.builders import (
     NOON,
     belief,
@@ -182,8 +183,8 @@ def test_a_negative_counter_is_an_error_and_means_fallback(tmp_path: Path, table
     store.apply(project([stored(belief(entity_ids=(subject.id,)))], {}), 1)
 
     def decisions() -> list[str]:
-        planner = Planner(store, RecallKnobs(), GraphLimits(), LifecyclePolicy())
-        (plan,) = planner.plan([Root(subject.ref, 0.0, ("place",))]).values()
+        planner = Planner(Trust(store), RecallKnobs(), GraphLimits(), LifecyclePolicy())
+        (plan,) = planner.plan([Root(Candidate(subject.ref, ("place",), frozenset()), 0.0, 0.0)]).values()
         return [row.decision for row in plan.decisions if row.relation is ABOUT]
 
     assert decisions() == ["low_selectivity_rejected"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charactermemory.errors import (
@@ -45,7 +46,7 @@ class TopicRoad:
         words = Leg.of(hits.lexical.candidates, limit).scores
         found = sorted(similarity.keys() | words.keys(), key=_order)
         floor = situation.floors.get(stores.embedder.fingerprint()) if embedding is not None else None
-        near = found if floor is None else [ref for ref in found if similarity.get(ref, -1.0) >= floor]
+        near = found if floor is None else _above(floor, found, similarity, words)
         return RoadAnswer(
             proposals=tuple(
                 Proposal(ref, similarity=similarity.get(ref), lexical=words.get(ref)) for ref in near
@@ -92,6 +93,18 @@ class TopicRoad:
 
     def _degradation(self, part: str, error: StoreError) -> Degradation:
         return Degradation(road=self.name, part=part, cause=error.code, kind=getattr(error, "kind", None))
+
+
+def _above(
+    floor: float,
+    found: Sequence[MemoryObjectRef],
+    similarity: Mapping[MemoryObjectRef, float],
+    words: Mapping[MemoryObjectRef, float],
+) -> list[MemoryObjectRef]:
+    """Return what is like the topic, or shares words with it where anything is like it at all."""
+    if max(similarity.values(), default=-1.0) < floor:
+        return []
+    return [ref for ref in found if ref in words or similarity[ref] >= floor]
 
 
 def _order(ref: MemoryObjectRef) -> tuple[int, int]:
