@@ -19,11 +19,13 @@ from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.embedding import EmbeddingProvider
 from charactermemory.ports.locks import WriterLock
 from charactermemory.ports.stores import Postpone, Stores
+from charactermemory.ports.transcript import TranscriptSource
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.fence import fence_of
 from charactermemory.recall.knobs import RecallKnobs
 from charactermemory.recall.outcome import RetrievalOutcome
 from charactermemory.recall.pack import ContinuityContextPack
+from charactermemory.recall.recent import unremembered
 from charactermemory.recall.render import Rendered, Style, people_of, render
 from charactermemory.recall.retrieve import retrieve
 from charactermemory.recall.tokens import TokenCounter, estimate_tokens
@@ -66,11 +68,18 @@ class CharacterMemory:
     take them back.
     """
 
-    def __init__(self, opened: Opened, settings: Settings, collection: str) -> None:
+    def __init__(
+        self,
+        opened: Opened,
+        settings: Settings,
+        collection: str,
+        transcripts: TranscriptSource | None = None,
+    ) -> None:
         """Take an open bundle; applications call `open`."""
         self._opened: Opened | None = opened
         self._lock = threading.Lock()
         self._knobs = RecallKnobs.of(settings)
+        self._transcripts = transcripts
         self.settings = settings
         self.collection = collection
 
@@ -84,6 +93,7 @@ class CharacterMemory:
         writer_lock: WriterLock | None = None,
         statistics: StatisticsFactory | None = None,
         postpone_statistics: Postpone | None = None,
+        transcripts: TranscriptSource | None = None,
         clock: Clock = utc_now,
         for_rebuild: bool = False,
     ) -> Self:
@@ -96,6 +106,7 @@ class CharacterMemory:
             writer_lock: serialises writers instead of the configured lock.
             statistics: opens the statistics store instead of the configured one.
             postpone_statistics: asked before statistics are written, with the objects; True leaves them out.
+            transcripts: where recall finds turns that are not remembered yet; without it there are none.
             clock: the present instant.
             for_rebuild: also open an index made by another model or dimension, to rebuild it.
 
@@ -115,7 +126,7 @@ class CharacterMemory:
             postpone_statistics=postpone_statistics,
             for_rebuild=for_rebuild,
         )
-        return cls(opened, configured, collection_name)
+        return cls(opened, configured, collection_name, transcripts)
 
     def __repr__(self) -> str:
         state = "open" if self._opened else "closed"
@@ -207,9 +218,14 @@ class CharacterMemory:
     # --- recall ----------------------------------------------------------------------------------
 
     def retrieve(self, context: RetrievalContext | str) -> RetrievalOutcome:
-        """Return what the character has in mind in this situation. See `recall.retrieve.retrieve`."""
+        """Return what the character has in mind in this situation. See `recall.retrieve.retrieve`.
+
+        With a transcript source the pack also brings recent turns on the topic that are not remembered yet.
+        """
         given = _given(RetrievalContext.new, context) if isinstance(context, str) else context
-        return retrieve(self.stores, given, self._knobs)
+        outcome = retrieve(self.stores, given, self._knobs)
+        turns = unremembered(self._transcripts, self.stores.graph, given.query)
+        return outcome.replace(pack=outcome.pack.replace(recent_turns=turns)) if turns else outcome
 
     def render(
         self,
@@ -218,8 +234,11 @@ class CharacterMemory:
         budget: int | None = None,
         counter: TokenCounter = estimate_tokens,
         style: Style = "markdown",
+        in_progress: Collection[MemoryObjectRef] = (),
     ) -> Rendered:
         """Write a pack for a prompt, with this deployment's fence and the names the character knows.
+
+        `in_progress` are memories of the conversation in progress, to be marked.
 
         Raises:
             MissingValue: `FENCE_SECRET` is not configured.
@@ -236,6 +255,7 @@ class CharacterMemory:
             counter=counter,
             style=style,
             names={notion: spellings[0] for notion, spellings in names.items()},
+            in_progress=in_progress,
         )
 
     # --- for operators ---------------------------------------------------------------------------

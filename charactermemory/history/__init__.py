@@ -14,6 +14,7 @@ from charactermemory.history.algorithms import (
     Composite,
     Importance,
     KeepSystem,
+    NotRecalled,
     Summarizing,
     TimeWindow,
     TokenBudget,
@@ -21,6 +22,7 @@ from charactermemory.history.algorithms import (
 from charactermemory.history.asynchronous import AsyncHistoryManager
 from charactermemory.history.manager import HistoryManager
 from charactermemory.history.models import ROLES, Message, MessageRole, Thread
+from charactermemory.history.recalled import Recalled, recalled
 from charactermemory.history.sequence import Selection, ThreadMessages
 from charactermemory.history.signals import processing_failed, saving_failed
 from charactermemory.history.storage import BaseStorage, MemoryStorage, SearchQuery, SQLiteStorage, Writing
@@ -44,6 +46,8 @@ __all__ = [
     "MessageRole",
     "SQLiteStorage",
     "SearchQuery",
+    "NotRecalled",
+    "Recalled",
     "Selection",
     "StorageError",
     "Summarizing",
@@ -57,5 +61,6 @@ __all__ = [
     "Writing",
     "approximate_tokens",
     "processing_failed",
+    "recalled",
     "saving_failed",
 ]

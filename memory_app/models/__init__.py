@@ -1,6 +1,10 @@
-"""Derived state and bookkeeping of the memory in the host's database. No memory text, no vectors."""
+"""Derived state and bookkeeping of the memory in the host's database, and the chat window's threads.
+
+No memory text and no vectors; what was said stands in `ChatMessage` alone.
+"""
 
 from memory_app.models.apikeys import ApiKey
+from memory_app.models.chat import ChatMessage, ChatThread
 from memory_app.models.collections import MemoryCollection, WriterLease
 from memory_app.models.keys import ExternalKey, IdempotencyRecord
 from memory_app.models.repairs import RepairLease, RepairMarker
@@ -15,6 +19,8 @@ from memory_app.models.statistics import (
 
 __all__ = [
     "ApiKey",
+    "ChatMessage",
+    "ChatThread",
     "EntityEdge",
     "EntityRelationCount",
     "ExternalKey",

@@ -26,7 +26,6 @@ from charactermemory.adapters.oxigraph.hydration import (
 )
 from charactermemory.adapters.oxigraph.mapping import scene_iri, setting_iri
 from charactermemory.adapters.oxigraph.terms import (
-    BASE,
     INSTANT,
     edge_iri,
     object_iri,
@@ -52,7 +51,7 @@ _PREDICATES = tuple(
     )
 )
 _NUMBERS = {predicate: number for number, predicate in enumerate(_PREDICATES)}
-_OBSERVATIONS = f"{BASE}{ObjectType.OBSERVATION.value}:"
+_OBSERVATIONS = f"{cm.BASE}{ObjectType.OBSERVATION.value}:"
 _SUPPRESSIBLE = (ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY)
 
 

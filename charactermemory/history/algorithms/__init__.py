@@ -3,7 +3,7 @@
 from charactermemory.history.algorithms.base import BaseAlgorithm
 from charactermemory.history.algorithms.budget import TokenBudget
 from charactermemory.history.algorithms.fifo import FIFO, KeepSystem
-from charactermemory.history.algorithms.selection import Composite, Importance, TimeWindow
+from charactermemory.history.algorithms.selection import Composite, Importance, NotRecalled, TimeWindow
 from charactermemory.history.algorithms.summarizing import Summarizing
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Composite",
     "Importance",
     "KeepSystem",
+    "NotRecalled",
     "Summarizing",
     "TimeWindow",
     "TokenBudget",

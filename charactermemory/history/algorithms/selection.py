@@ -12,6 +12,7 @@ from charactermemory.history.algorithms.base import BaseAlgorithm
 from charactermemory.history.algorithms.turns import is_instruction, with_request
 from charactermemory.history.bridge import settle
 from charactermemory.history.models import INSTRUCTION_ROLES, Message, Thread
+from charactermemory.history.recalled import recalled
 from charactermemory.history.sequence import created_since, of_roles
 
 
@@ -73,6 +74,15 @@ class Importance(BaseAlgorithm):
         if isinstance(importance, int | float) and not isinstance(importance, bool):
             return importance >= self.threshold
         return len(message.text) > self.min_length
+
+
+class NotRecalled(BaseAlgorithm):
+    """Leaves out what memory tells in this call already; for use after another algorithm, in a `Composite`."""
+
+    def get_message_window(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages whose words the pack does not hold, in the order given."""
+        told = recalled().message_ids
+        return [message for message in messages if message.id not in told]
 
 
 class Composite(BaseAlgorithm):

@@ -31,8 +31,8 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-def to_row(thread: int, seq: int, message: Message) -> tuple[Any, ...]:
-    """Return the values of one stored message; plain text messages need no JSON but their metadata."""
+def rest_of(message: Message) -> dict[str, Any]:
+    """Return what of a message has no column of its own; empty for plain text messages."""
     rest: dict[str, Any] = {
         name: value for name in _REST if (value := getattr(message, name)) is not None and value != {}
     }
@@ -40,6 +40,52 @@ def to_row(thread: int, seq: int, message: Message) -> tuple[Any, ...]:
         rest["parts"] = message.content
     if message.null_content:
         rest["null"] = True
+    return rest
+
+
+def assembled(
+    seq: int,
+    message_id: str,
+    role: str,
+    created_at: datetime,
+    hidden: bool,
+    token_count: int | None,
+    content: str,
+    metadata: dict[str, Any],
+    rest: dict[str, Any] | None,
+) -> Message:
+    """Return the message of one stored row.
+
+    The fields are set directly: what is stored was checked, and a long thread makes thousands of messages.
+    """
+    message = Message.__new__(Message)
+    message.__dict__ = {
+        "content": content,
+        "role": role,
+        "id": message_id,
+        "created_at": created_at,
+        "metadata": metadata,
+        "token_count": token_count,
+        "tool_calls": None,
+        "tool_call_id": None,
+        "function_call": None,
+        "name": None,
+        "refusal": None,
+        "extra": {},
+        "null_content": False,
+        "hidden": hidden,
+        "seq": seq,
+    }
+    if rest:
+        message.content = rest.pop("parts", content)
+        message.null_content = rest.pop("null", False)
+        message.__dict__.update(rest)
+    return message
+
+
+def to_row(thread: int, seq: int, message: Message) -> tuple[Any, ...]:
+    """Return the values of one stored message; plain text messages need no JSON but their metadata."""
+    rest = rest_of(message)
     return (
         thread,
         seq,
@@ -56,35 +102,19 @@ def to_row(thread: int, seq: int, message: Message) -> tuple[Any, ...]:
 
 
 def from_row(row: tuple[Any, ...]) -> Message:
-    """Return the message of one row of `COLUMNS`.
-
-    The fields are set directly: what is stored was checked, and a long thread makes thousands of messages.
-    """
+    """Return the message of one row of `COLUMNS`."""
     seq, message_id, role, created_at, hidden, token_count, content, metadata, rest = row
-    message = Message.__new__(Message)
-    message.__dict__ = {
-        "content": content,
-        "role": role,
-        "id": message_id,
-        "created_at": _EPOCH + timedelta(0, 0, created_at),
-        "metadata": json.loads(metadata) if metadata else {},
-        "token_count": token_count,
-        "tool_calls": None,
-        "tool_call_id": None,
-        "function_call": None,
-        "name": None,
-        "refusal": None,
-        "extra": {},
-        "null_content": False,
-        "hidden": hidden == 1,
-        "seq": seq,
-    }
-    if rest:
-        values = json.loads(rest)
-        message.content = values.pop("parts", content)
-        message.null_content = values.pop("null", False)
-        message.__dict__.update(values)
-    return message
+    return assembled(
+        seq,
+        message_id,
+        role,
+        _EPOCH + timedelta(0, 0, created_at),
+        hidden == 1,
+        token_count,
+        content,
+        json.loads(metadata) if metadata else {},
+        json.loads(rest) if rest else None,
+    )
 
 
 def source(wanted: Selection) -> str:

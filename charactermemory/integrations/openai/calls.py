@@ -94,6 +94,7 @@ def wrapped_call(
         if streams(kwargs):
             return HistoryStream(answer, recorder(), call)
         answered(call, answer, kwargs)
+        call.remember()
         return call.mark(answer)
 
     @functools.wraps(original)
@@ -112,6 +113,7 @@ def wrapped_call(
         if streams(kwargs):
             return AsyncHistoryStream(answer, recorder(), call)
         await run(answered, call, answer, kwargs)
+        await call.remember_async()
         return call.mark(answer)
 
     call = call_async if is_async(original) else call_sync

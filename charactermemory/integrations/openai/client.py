@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from charactermemory.errors import ConfigurationError
@@ -21,6 +22,8 @@ _RESOURCES: tuple[tuple[tuple[str, ...], Any, Any], ...] = (
     (("chat", "completions"), Chat(), ChatRecorder),
     (("responses",), Responses(), ResponseRecorder),
 )
+HISTORY = "_charactermemory_history"
+"""Attribute of a wrapped client that holds its history."""
 _CACHED = ("with_raw_response", "with_streaming_response")
 
 
@@ -67,7 +70,7 @@ def with_history(
         partial_in_window=partial_in_window,
         raise_storage_errors=raise_storage_errors,
     )
-    return functools.partial(_install, history=history)
+    return functools.partial(install, history=history)
 
 
 @contextmanager
@@ -80,7 +83,17 @@ def use_thread(thread_id: str) -> Iterator[None]:
         current_thread.reset(token)
 
 
-def _install(client: Client, history: History) -> Client:
+def history_of(client: Any) -> History | None:
+    """Return the history that a client was wrapped with."""
+    found = getattr(client, "__dict__", {}).get(HISTORY)
+    return found if isinstance(found, History) else None
+
+
+def install(client: Client, history: History) -> Client:
+    """Wrap the methods of `client` in place; a companion that it had stays unless `history` brings one."""
+    known = history_of(client)
+    if known is not None and history.companion is None:
+        history = replace(history, companion=known.companion)
     found = False
     for path, api, recorder in _RESOURCES:
         resource = _dig(client, path)
@@ -104,13 +117,14 @@ def _install(client: Client, history: History) -> Client:
         method = getattr(client, name, None)
         if callable(method):
             setattr(client, name, _copying(original_of(method), history))
+    setattr(client, HISTORY, history)
     return client
 
 
 def _copying(original: Callable[..., Any], history: History) -> Callable[..., Any]:
     @functools.wraps(original)
     def copy(*args: Any, **kwargs: Any) -> Any:
-        return _install(original(*args, **kwargs), history)
+        return install(original(*args, **kwargs), history)
 
     setattr(copy, ORIGINAL, original)
     return copy

@@ -8,6 +8,7 @@ from typing import Any
 from charactermemory.errors import ValidationError
 from charactermemory.history import Message, approximate_tokens
 from charactermemory.integrations.openai.chat import counted, described
+from charactermemory.integrations.openai.exchange import from_memory
 from charactermemory.integrations.openai.parts import to_response_parts
 from charactermemory.integrations.openai.plain import get, plain, text, without_metadata
 from charactermemory.integrations.openai.request import Given
@@ -40,7 +41,7 @@ class Responses:
     def with_request(self, kwargs: dict[str, Any], request: list[Given]) -> dict[str, Any]:
         """Return the call's arguments with the whole request in place of the caller's input."""
         if any(isinstance(kwargs.get(name), str | Mapping) for name in SERVER_STATE):
-            return kwargs
+            return _with_instructions(kwargs, [item.message for item in request if from_memory(item.message)])
         items = [item for given in request for item in (given.wire or to_items(given.message))]
         return {**kwargs, "input": items}
 
@@ -60,6 +61,15 @@ class Responses:
         if messages and usage:
             messages[0].metadata["usage"] = usage
         return messages
+
+
+def _with_instructions(kwargs: dict[str, Any], memory: list[Message]) -> dict[str, Any]:
+    """Return the arguments with memory among the instructions, which the API does not keep."""
+    if not memory:
+        return kwargs
+    given = kwargs.get("instructions")
+    texts = [given if isinstance(given, str) else "", *(message.text for message in memory)]
+    return {**kwargs, "instructions": "\n\n".join(text for text in texts if text)}
 
 
 def to_items(message: Message) -> list[Any]:

@@ -92,6 +92,7 @@ class HistoryStream(_Recording):
                 close()
         finally:
             self._save(ended)
+            self._call.remember()
 
     def __enter__(self) -> Self:
         return self
@@ -148,6 +149,7 @@ class AsyncHistoryStream(_Recording):
                 await close()
         finally:
             await self._call.history.manager.storage.run(self._save, ended)
+            await self._call.remember_async()
 
     def abandon(self) -> None:
         """Close and store without anybody waiting for it."""
@@ -158,6 +160,7 @@ class AsyncHistoryStream(_Recording):
         except RuntimeError:
             self._done = True
             self._save(ended=False)
+            self._call.remember()
             return
         self._call.history.save_later(self._call.prepared.thread_id, self._finish(ended=False))
 
