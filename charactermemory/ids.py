@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated
 from uuid import UUID, uuid4
 
@@ -51,8 +52,8 @@ class MemoryObjectRef(BaseModel):
 
     @classmethod
     def of(cls, object_type: ObjectType, id: UUID) -> MemoryObjectRef:
-        """Shorthand for the keyword constructor."""
-        return cls(object_type=object_type, id=id)
+        """Return the reference, one made before if it is still known: a recall makes the same by thousands."""
+        return _reference(object_type, id)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -73,6 +74,11 @@ class MemoryObjectRef(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.object_type.value} {self.id}"
+
+
+@lru_cache(maxsize=8_192, typed=True)
+def _reference(object_type: ObjectType, id: UUID) -> MemoryObjectRef:
+    return MemoryObjectRef(object_type=object_type, id=id)
 
 
 def new_id() -> UUID:

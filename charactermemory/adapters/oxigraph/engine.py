@@ -25,6 +25,7 @@ class Engine:
 
     def __init__(self, path: str | None) -> None:
         self._store: Store | None = Store(path)
+        self._occurring: set[tuple[NamedNode, NamedNode]] = set()
 
     @property
     def store(self) -> Store:
@@ -46,8 +47,28 @@ class Engine:
         return _reading(lambda: _truth(self.store.query(text)))
 
     def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
-        """See `Connection.match`; an iterator per pattern, cut off at its limit."""
-        return _reading(lambda: [self._match(graph, pattern) for pattern in patterns])
+        """See `Connection.match`; an iterator per pattern, cut off at its limit.
+
+        Of predicates that occur nowhere nothing is asked: a recall asks for every relation of dozens of nodes,
+        and most collections use a few.
+        """
+        return _reading(lambda: self._match_all(graph, patterns))
+
+    def _match_all(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
+        absent = {
+            predicate
+            for predicate in {pattern.predicate for pattern in patterns}
+            if predicate is not None and not self._occurs(graph, predicate)
+        }
+        return [[] if item.predicate in absent else self._match(graph, item) for item in patterns]
+
+    def _occurs(self, graph: NamedNode, predicate: NamedNode) -> bool:
+        """Whether any triple has the predicate; once one has, that stays so, for the graph only grows."""
+        if (graph, predicate) not in self._occurring:
+            if not self._match(graph, Pattern(None, predicate, None, 1)):
+                return False
+            self._occurring.add((graph, predicate))
+        return True
 
     def _match(self, graph: NamedNode, pattern: Pattern) -> list[Triple]:
         return list(

@@ -93,13 +93,19 @@ def ref_of(term: Term | None) -> MemoryObjectRef:
     Raises:
         ValueError: the term is no node of an object or link.
     """
-    if not isinstance(term, NamedNode) or not term.value.startswith(BASE):
+    if not isinstance(term, NamedNode):
         raise ValueError("no memory object")
-    token, _, rest = term.value[len(BASE) :].partition(":")
+    return _ref_named(term.value)
+
+
+# The same nodes are met over and over in one recall, and parsing costs several times what remembering does.
+@lru_cache(maxsize=8_192)
+def _ref_named(name: str) -> MemoryObjectRef:
+    token, _, rest = name.removeprefix(BASE).partition(":")
     object_type = _OBJECT_TYPES.get(token)
-    if object_type is None:
+    if object_type is None or not name.startswith(BASE):
         raise ValueError("no memory object")
-    return MemoryObjectRef(object_type=object_type, id=UUID(rest))
+    return MemoryObjectRef.of(object_type, UUID(rest))
 
 
 def place_of(term: Term) -> tuple[MemoryId, int]:
@@ -108,7 +114,14 @@ def place_of(term: Term) -> tuple[MemoryId, int]:
     Raises:
         ValueError: the term is none.
     """
-    head, _, position = term.value.rpartition(":turn:") if isinstance(term, NamedNode) else ("", "", "")
+    if not isinstance(term, NamedNode):
+        raise ValueError("no turn")
+    return _place_named(term.value)
+
+
+@lru_cache(maxsize=8_192)
+def _place_named(name: str) -> tuple[MemoryId, int]:
+    head, _, position = name.rpartition(":turn:")
     return UUID(head.removeprefix(f"{BASE}episode:")), int(position)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from uuid import UUID
 
 from charactermemory.domain.kinds import RelationType
@@ -21,9 +22,10 @@ def key_of(ref: MemoryObjectRef) -> Key:
     return ref.id.bytes, ref.object_type.rank
 
 
+@lru_cache(maxsize=8_192)
 def ref_of(id_bytes: bytes, rank: int) -> MemoryObjectRef:
     """Return the reference in two columns."""
-    return MemoryObjectRef(object_type=_TYPES[rank], id=UUID(bytes=id_bytes))
+    return MemoryObjectRef.of(_TYPES[rank], UUID(bytes=id_bytes))
 
 
 def edge_of(hub: bytes, hub_rank: int, relation_rank: int, ref: MemoryObjectRef) -> HubEdge:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -26,6 +27,9 @@ from charactermemory.ports.statistics import (
 from charactermemory.ports.vectors import Cursor
 
 __all__ = ["MEMORY", "SqliteStatistics"]
+
+_AT_ONCE = 500
+"""References in one statement."""
 
 
 class SqliteStatistics:
@@ -140,14 +144,16 @@ class SqliteStatistics:
         found = {}
         with self._database.reading() as connection:
             generation = self._generation(connection)
-            for ref in refs:
-                row = connection.execute(
-                    "SELECT standing, salience, memory_time, month_day FROM state"
-                    " WHERE generation = ? AND id = ? AND object_type = ?",
-                    (generation, *key_of(ref)),
-                ).fetchone()
-                if row:
-                    found[ref] = state_of(ref, Weight(*row))
+            for part in _parts(refs):
+                wanted = ", ".join(["(?, ?)"] * len(part))
+                for row in connection.execute(
+                    f"WITH wanted(id, object_type) AS (VALUES {wanted})"  # noqa: S608
+                    " SELECT id, object_type, standing, salience, memory_time, month_day"
+                    " FROM wanted CROSS JOIN state USING (id, object_type) WHERE generation = ?",
+                    (*chain.from_iterable(map(key_of, part)), generation),
+                ):
+                    ref = ref_of(row[0], row[1])
+                    found[ref] = state_of(ref, Weight(*row[2:]))
         return found
 
     def scan(self, after: MemoryObjectRef | None, limit: int) -> list[ObjectState]:
@@ -214,6 +220,12 @@ class SqliteStatistics:
         if row is None:
             raise RetrievalStatsStoreError("sqlite", f"the rows of {self._collection} were removed")
         return row
+
+
+def _parts(refs: Collection[MemoryObjectRef]) -> Iterator[list[MemoryObjectRef]]:
+    every = list(refs)
+    for start in range(0, len(every), _AT_ONCE):
+        yield every[start : start + _AT_ONCE]
 
 
 def _count(row: tuple[int, int, int], what: str) -> Count:
