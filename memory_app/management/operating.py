@@ -83,12 +83,8 @@ def chosen(options: dict[str, Any]) -> tuple[str, ...]:
     Raises:
         Refused: one of them is not there.
     """
-    known = opening.names()
-    wanted = tuple(dict.fromkeys(options["collections"] or known))
-    for name in wanted:
-        if name not in known:
-            listed = f"known: {', '.join(known)}" if known else "there is none yet"
-            raise opening.Refused(f"no collection is called {name!r}; {listed}")
+    wanted = tuple(dict.fromkeys(options["collections"] or opening.names()))
+    opening.require(*wanted)
     return wanted
 
 

@@ -20,11 +20,21 @@ def existing(collection: str) -> CharacterMemory:
         Refused: there is no such collection; lists those that are.
         CharacterMemoryError: it cannot be opened.
     """
-    known = names()
-    if collection not in known:
-        listed = f"known: {', '.join(known)}" if known else "there is none yet"
-        raise Refused(f"no collection is called {collection!r}; {listed}")
+    require(collection)
     return runtime.get_memory(collection)
+
+
+def require(*collections: str) -> None:
+    """Check that collections are there; none is opened.
+
+    Raises:
+        Refused: one is not; lists those that are.
+    """
+    known = names()
+    for collection in collections:
+        if collection not in known:
+            listed = f"known: {', '.join(known)}" if known else "there is none yet"
+            raise Refused(f"no collection is called {collection!r}; {listed}")
 
 
 def names(*, archived: bool = True) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ def rebuild_vectors(collection: str, progress: Callable[[int], None] = lambda do
         Refused: no such collection, or it is being rebuilt already.
         CharacterMemoryError: a store failed; the old index serves on.
     """
+    opening.require(collection)
     started = database_now()
     with lease.held(f"rebuild-vectors:{collection}", worker_id(), started, LEASE_SECONDS) as mine:
         if not mine:

@@ -13,6 +13,9 @@ from charactermemory.errors import CollectionIncompatible, EmbeddingError
 from tests.commands.conftest import Manage
 
 
+pytestmark = pytest.mark.django_db
+
+
 @pytest.fixture
 def shed(mapping: dict[str, str]) -> dict[str, str]:
     """A memory of three utterances, indexed by the hashing embedder."""

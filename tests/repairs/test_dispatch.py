@@ -127,9 +127,7 @@ def test_the_tasks_have_the_names_that_the_schedule_uses() -> None:
     from memory_app import tasks
     from memory_app.schedule import BEAT_SCHEDULE, TASK_ROUTES
 
-    names = {
-        task.name for task in (tasks.sweep, tasks.run, tasks.prune, tasks.rebuild_index, tasks.verify)
-    }
+    names = {task.name for task in (tasks.sweep, tasks.run, tasks.prune, tasks.rebuild_index, tasks.verify)}
     assert names == {
         "memory_app.repair.sweep",
         "memory_app.repair.run",

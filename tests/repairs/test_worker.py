@@ -10,7 +10,17 @@ from charactermemory.errors import GraphQueryError, RetrievalStatsStoreError, St
 from memory_app.models import RepairMarker
 from memory_app.repairs import breaker, queue
 from memory_app.repairs.worker import RunReport
-from tests.repairs.world import COLLECTION, OUTAGE, POLICY, RATE_LIMIT, START, TOO_LONG, UNCLEAR, World, failure
+from tests.repairs.world import (
+    COLLECTION,
+    OUTAGE,
+    POLICY,
+    RATE_LIMIT,
+    START,
+    TOO_LONG,
+    UNCLEAR,
+    World,
+    failure,
+)
 from tests.support.plans import episode, episode_ref, observation, plan
 
 

@@ -1,0 +1,211 @@
+"""The operators' commands: JSON that is JSON, exit codes that tell, nothing created by a wrong name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from charactermemory import CharacterMemory
+from charactermemory.adapters.embedding.hashing import HashingEmbedding
+from charactermemory.errors import EmbeddingError
+from charactermemory.remember.outcome import CommitOptions
+from memory_app import runtime
+from memory_app.models import (
+    EntityEdge,
+    EntityRelationCount,
+    GlobalRelationCount,
+    MemoryState,
+    RepairMarker,
+    StatisticsHealth,
+)
+from tests.operations.conftest import Manage
+from tests.support.plans import episode, episode_ref, plan
+
+LATER = CommitOptions(update_vectors=False, update_stats=False)
+
+
+def lose_a_point(memory: CharacterMemory) -> None:
+    memory.commit(plan(episode(1, "We met.")))
+    memory.stores.vectors.write((), [episode_ref(1)], 0)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("memory_repair",),
+        ("memory_verify",),
+        ("memory_rebuild_statistics",),
+        ("memory_collections",),
+        ("memory_check",),
+        ("memory_export", "out"),
+        ("memory_backup", "out"),
+    ],
+)
+def test_an_unknown_collection_is_refused_and_nothing_is_made(
+    shed: CharacterMemory, manage: Manage, command: tuple[str, ...], mapping: dict[str, Any], tmp_path: Path
+) -> None:
+    arguments = [str(tmp_path / part) if part == "out" else part for part in command]
+    _, problem = manage(*arguments, collections=["house"], json=True, fails=True)
+    assert problem == "no collection is called 'house'; known: shed"
+    assert os.listdir(mapping["OXIGRAPH_PATH"]) == ["shed"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_verify_finds_what_differs_and_repairs_it(shed: CharacterMemory, manage: Manage) -> None:
+    assert manage("memory_verify", json=True)["differences"] == 0
+    lose_a_point(shed)
+    answer, problem = manage("memory_verify", json=True, fails=True)
+    (found,) = answer["collections"]
+    assert (answer["differences"], found["kinds"]) == (1, {"vector_missing": 1})
+    assert found["first"] == [f"vector_missing {episode_ref(1)}"]
+    assert problem == "shed: 1 differences"
+    answer = manage("memory_verify", repair=True, json=True)
+    assert (answer["differences"], answer["collections"][0]["found"]) == (0, 1)
+    assert "0 differences" in manage("memory_verify")
+    assert manage("memory_verify", verbosity=0) == ""
+
+
+def test_repair_sweeps_and_works_the_queue_off(shed: CharacterMemory, manage: Manage) -> None:
+    shed.commit(plan(episode(1, "We met.")), LATER)
+    answer = manage("memory_repair", json=True)
+    assert answer["standing"]["pending"] == 0
+    assert answer["unswept"] == []
+    assert manage("memory_verify", json=True)["differences"] == 0
+
+
+def test_repair_fails_while_something_is_left_and_requeues_and_cancels(
+    shed: CharacterMemory, manage: Manage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed = HashingEmbedding.bulk_generate_embeddings
+
+    def refuse(self: HashingEmbedding, texts: Any) -> Any:
+        raise EmbeddingError("http_status", details=(("status", 400), ("body", "")))
+
+    monkeypatch.setattr(HashingEmbedding, "bulk_generate_embeddings", refuse)
+    shed.commit(plan(episode(1, "We met.")))
+    answer, problem = manage("memory_repair", json=True, fails=True)
+    assert answer["standing"]["dead"] == 1
+    assert "1 repairs are dead" in problem
+    assert manage("memory_repair", dry_run=True, json=True)["standing"]["dead"] == 1
+    assert manage("memory_repair", cancel=True, json=True) == {"cancelled": 1}
+    assert manage("memory_repair", requeue=True, json=True) == {"requeued": 1}
+    monkeypatch.setattr(HashingEmbedding, "bulk_generate_embeddings", embed)
+    assert manage("memory_repair", json=True)["succeeded"] == 1
+    assert manage("memory_repair", prune=True, json=True) == {"pruned": 0}
+    RepairMarker.objects.update(completed_at="2020-01-01T00:00:00Z")
+    assert manage("memory_repair", prune=True, json=True) == {"pruned": 1}
+
+
+def test_a_rebuilt_index_settles_its_repairs_and_queues_what_failed(
+    shed: CharacterMemory, manage: Manage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed = HashingEmbedding.bulk_generate_embeddings
+
+    def refuse(self: HashingEmbedding, texts: Any) -> Any:
+        if any("bellows" in text for text in texts):
+            raise EmbeddingError("unrecognized")
+        return embed(self, texts)
+
+    lose_a_point(shed)
+    monkeypatch.setattr(HashingEmbedding, "bulk_generate_embeddings", refuse)
+    shed.remember("The bellows again.")
+    assert RepairMarker.objects.filter(status="pending").count() == 1
+    answer, problem = manage("memory_rebuild_vectors", collection="shed", json=True, fails=True)
+    assert (answer["failed"], answer["collection"]) == (1, "shed")
+    assert problem.startswith("1 of 9 objects could not be indexed")
+    assert RepairMarker.objects.filter(status="pending").count() == 1, "the lost point's is settled"
+    monkeypatch.setattr(HashingEmbedding, "bulk_generate_embeddings", embed)
+    manage("memory_repair")
+    assert manage("memory_verify", json=True)["differences"] == 0
+
+
+def test_a_dry_run_rebuilds_nothing(shed: CharacterMemory, manage: Manage) -> None:
+    lose_a_point(shed)
+    answer = manage("memory_rebuild_vectors", collection="shed", dry_run=True, json=True)
+    assert answer["objects"]["episode"] == 4
+    assert manage("memory_rebuild_statistics", dry_run=True, json=True)["errors"] == []
+    assert manage("memory_verify", json=True, fails=True)[0]["differences"] == 1
+
+
+def test_rebuilding_makes_statistics_healthy(shed: CharacterMemory, manage: Manage) -> None:
+    shed.stores.statistics.mark_unhealthy("a test says so")
+    _, problem = manage("memory_check", json=True, fails=True)
+    assert "the statistics of shed are unhealthy" in problem
+    answer = manage("memory_rebuild_statistics", json=True)
+    assert answer["collections"] == [{"applied": 4, "collection": "shed"}]
+    assert shed.stores.statistics.health(4).state == "healthy"
+
+
+def test_collections_are_listed_with_size_backlog_and_fingerprint(
+    shed: CharacterMemory, manage: Manage
+) -> None:
+    shed.commit(plan(episode(1, "We met.")), LATER)
+    (item,) = manage("memory_collections", json=True)["collections"]
+    assert (item["name"], item["head"], item["points"]) == ("shed", 5, shed.stores.vectors.count())
+    assert item["vector_backlog"] >= 1
+    assert item["embedding_fingerprint"] == shed.stores.embedder.fingerprint()
+    assert "shed: 5 commits" in manage("memory_collections")
+
+
+def test_a_collection_that_cannot_be_opened_makes_the_others_no_worse(
+    shed: CharacterMemory, manage: Manage, mapping: dict[str, Any]
+) -> None:
+    folder = Path(mapping["OXIGRAPH_PATH"]) / "barn"
+    folder.mkdir()
+    (folder / "character-memory.json").write_text('{"kind": "graph", "format": 99, "collection": "barn"}')
+    answer, problem = manage("memory_verify", json=True, fails=True)
+    assert [item["collection"] for item in answer["collections"]] == ["shed"]
+    assert problem.startswith("barn: ")
+    listed, problem = manage("memory_collections", json=True, fails=True)
+    assert {item["name"]: item["error"] for item in listed["collections"]} == {
+        "barn": "not_a_store",
+        "shed": None,
+    }
+
+
+def test_a_backup_is_taken_while_writes_go_on_and_only_has_to_catch_up(
+    shed: CharacterMemory, manage: Manage, mapping: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    graph = shed.stores.graph
+    backup = type(graph).backup
+
+    def late(self: Any, folder: Path) -> bool:
+        shed.commit(plan(episode(1, "Written between index and graph.")))
+        return backup(self, folder)
+
+    monkeypatch.setattr(type(graph), "backup", late)
+    answer = manage("memory_backup", str(tmp_path / "copy"), json=True)
+    assert answer["backups"][0]["graph"] == "copy"
+    assert answer["backups"][0]["vectors"] == "copy"
+    shed.commit(plan(episode(2, "Written after the backup.")))
+
+    runtime.close_memories()
+    for name, part in (("oxigraph", "graph"), ("vectors", "vectors")):
+        shutil.rmtree(tmp_path / name)
+        shutil.move(tmp_path / "copy/shed" / part, tmp_path / name)
+    (tmp_path / "statistics.sqlite3").unlink(missing_ok=True)
+    for model in (StatisticsHealth, MemoryState, EntityEdge, EntityRelationCount, GlobalRelationCount):
+        model.objects.all().delete()
+    manage("memory_repair")
+    memory = runtime.get_memory("shed")
+    assert manage("memory_verify", json=True)["differences"] == 0
+    found = memory.browse.get(episode_ref(1), episode_ref(2))
+    assert set(found) == {episode_ref(1)}
+    assert memory.remember("It goes on.").complete
+
+
+def test_a_backup_overwrites_nothing(shed: CharacterMemory, manage: Manage, tmp_path: Path) -> None:
+    manage("memory_backup", str(tmp_path / "copy"))
+    _, problem = manage("memory_backup", str(tmp_path / "copy"), fails=True)
+    assert "is there already" in problem
+
+
+def test_check_says_that_all_is_well(shed: CharacterMemory, manage: Manage) -> None:
+    answer = manage("memory_check", json=True)
+    assert answer["problems"] == []
+    assert answer["health"]["well"] is True
+    assert "shed: answers" in manage("memory_check")

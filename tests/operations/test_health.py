@@ -1,0 +1,87 @@
+"""Health: alive without stores, ready with a database and a graph, well without overdue or dead repairs."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+from django.test import Client
+from django.utils import timezone
+
+from charactermemory import CharacterMemory
+from charactermemory.errors import StoreUnavailable
+from memory_app import health
+from memory_app.models import MemoryCollection, RepairMarker
+from memory_app.repairs import breaker, queue
+from tests.repairs.world import OUTAGE, POLICY, TOO_LONG, failure
+from tests.support.plans import episode_ref
+
+pytestmark = [pytest.mark.django_db, pytest.mark.urls("memory_app.urls_health")]
+
+
+def wrong() -> set[str]:
+    return {name for name, check in health.report().checks.items() if not check.ok}
+
+
+def test_alive_asks_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "report", lambda: pytest.fail("a store was asked"))
+    answer = client.get("/live/")
+    assert (answer.status_code, answer.json()) == (200, {"live": True})
+    assert client.post("/live/").status_code == 405
+
+
+def test_ready_names_the_open_collections_and_no_secret(
+    shed: CharacterMemory, client: Client, mapping: dict[str, Any]
+) -> None:
+    answer = client.get("/ready/")
+    assert answer.status_code == 200
+    assert answer.json()["ready"] is True
+    assert answer.json()["checks"]["collection.shed.graph"]["value"] == 4
+    assert mapping["OXIGRAPH_PATH"] not in json.dumps(answer.json())
+    assert wrong() == set()
+
+
+def test_a_graph_that_is_out_makes_it_unready(
+    shed: CharacterMemory, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down() -> int:
+        raise StoreUnavailable(store="graph store", detail="http://user:secret@graph:7878 refused")
+
+    monkeypatch.setattr(shed.stores.graph, "head", down)
+    answer = client.get("/ready/")
+    assert answer.status_code == 503
+    assert answer.json()["checks"]["collection.shed.graph"]["detail"] == "store_unavailable"
+    assert "secret" not in answer.content.decode()
+
+
+def test_a_database_that_is_out_makes_it_unready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down() -> None:
+        raise DatabaseError("password=secret")
+
+    monkeypatch.setattr(health, "database_now", down)
+    answer = client.get("/ready/")
+    assert answer.status_code == 503
+    assert "secret" not in answer.content.decode()
+
+
+def test_overdue_and_dead_repairs_and_an_open_breaker_make_it_unwell_but_ready(db: None) -> None:
+    now = timezone.now()
+    queue.record("shed", [failure(episode_ref(1), OUTAGE)], "commit", now, POLICY)
+    assert wrong() == set()
+    RepairMarker.objects.update(created_at=now - timedelta(seconds=901))
+    assert wrong() == {"repairs.oldest_seconds"}
+    queue.record("shed", [failure(episode_ref(2), TOO_LONG)], "commit", now, POLICY)
+    assert wrong() == {"repairs.oldest_seconds", "repairs.dead"}
+    breaker.trip("vector", now, 60)
+    assert "breaker.vector" in wrong()
+    assert health.report().ready
+
+
+def test_an_index_made_by_another_model_is_told(shed: CharacterMemory) -> None:
+    MemoryCollection.objects.update_or_create(
+        name="shed", defaults={"embedding_fingerprint": "openai:text-embedding-3-small:1536"}
+    )
+    assert wrong() == {"collection.shed.fingerprint"}
