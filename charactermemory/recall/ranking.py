@@ -24,9 +24,9 @@ CUE_WEIGHT = 0.75
 GRAPH_WEIGHT = 0.15
 SALIENCE_WEIGHT = 0.10
 INHERITANCE = 0.75
-"""What an object reached from a root has of that root's score, however many hops away."""
+"""What an object reached from a root has of that root's score, for each hop: two weak relations are weaker."""
 SIBLING_INHERITANCE = 0.2
-"""The same for an observation reached through its episode: what is said an hour later is another matter."""
+"""What an observation reached through its episode has: what is said an hour later is another matter."""
 
 
 class DirectMatch(Model):
@@ -187,8 +187,9 @@ def rank(
         vector, inherited, factor = bearing.own, None, INHERITANCE
         said = ref.object_type is ObjectType.OBSERVATION
         for hops, index in arrivals:
-            if hops and (INHERITANCE * own[index] > vector or (candidate is None and inherited is None)):
-                share = _share(walks[index].arrived[ref]) if said else INHERITANCE
+            most = INHERITANCE**hops
+            if hops and (most * own[index] > vector or (candidate is None and inherited is None)):
+                share = _share(walks[index].arrived[ref], most) if said else most
                 if share * own[index] > vector or (candidate is None and inherited is None):
                     vector, inherited, factor = share * own[index], own[index], share
         graph, salience = 1 / (min(arrivals)[0] + 1), standing_of(ref).salience
@@ -218,8 +219,8 @@ def rank(
     return ranked
 
 
-def _share(arrived: Edge) -> float:
-    return SIBLING_INHERITANCE if arrived.relation is RelationType.OBSERVED_IN else INHERITANCE
+def _share(arrived: Edge, most: float) -> float:
+    return min(SIBLING_INHERITANCE, most) if arrived.relation is RelationType.OBSERVED_IN else most
 
 
 def _order(item: Ranked) -> tuple[float, int, int]:

@@ -62,7 +62,7 @@ class SelectivityReport(Model):
 
 
 class RetrievalTelemetry(Model):
-    """Counts of one retrieve; no memory text and no query text."""
+    """Counts of one retrieve; no memory text and no query text. Faint candidates are among the omitted roots."""
 
     query_embedding_dimension: int | None
     returned_vector_candidate_count: int
@@ -71,6 +71,7 @@ class RetrievalTelemetry(Model):
     unique_graph_root_candidate_count: int
     selected_graph_root_count: int
     graph_root_omission_count: int
+    faint_root_candidate_count: int
     graph_expansion: GraphExpansionReport
     selectivity: SelectivityReport
     section_pressure: tuple[SectionPressure, ...]
@@ -152,6 +153,7 @@ def telemetry(
         unique_graph_root_candidate_count=roots.unique,
         selected_graph_root_count=len(roots.selected),
         graph_root_omission_count=roots.omitted,
+        faint_root_candidate_count=roots.faint,
         graph_expansion=_expansion(walks),
         selectivity=_selectivity(decisions),
         section_pressure=pressure,

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from charactermemory.recall.bearings import Bearing
 
 
+FAINT = 0.05
+"""Below this share of the strongest candidate, one is noise beside it and is not expanded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One object that roads proposed, with the best of each score and the names of those roads."""
@@ -47,10 +51,11 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """The roots that are expanded, best first, and how many candidates there were."""
+    """The roots that are expanded, best first, how many candidates there were, and how many were too faint."""
 
     selected: tuple[Root, ...]
     unique: int
+    faint: int = 0
 
     @property
     def omitted(self) -> int:
@@ -82,14 +87,16 @@ def merge(proposals: Iterable[tuple[Road, Proposal]]) -> dict[MemoryObjectRef, C
 def select(
     candidates: Mapping[MemoryObjectRef, Candidate], bearings: Mapping[MemoryObjectRef, Bearing], limit: int
 ) -> Roots:
-    """Take the best candidates, each kind of cue keeping its floor."""
+    """Take the best candidates that are not faint beside the strongest, each kind of cue keeping its floor."""
     ordered = sorted(
         (Root(candidate, bearings[ref].own, bearings[ref].total) for ref, candidate in candidates.items()),
         key=lambda root: root.order,
     )
-    taken = admitted([root.candidate.kinds for root in ordered], limit)
-    selected = tuple(root for root, fits in zip(ordered, taken, strict=True) if fits)
-    return Roots(selected=selected, unique=len(ordered))
+    strongest = max((root.total for root in ordered), default=0.0)
+    heard = [root for root in ordered if root.total >= FAINT * strongest]
+    taken = admitted([root.candidate.kinds for root in heard], limit)
+    selected = tuple(root for root, fits in zip(heard, taken, strict=True) if fits)
+    return Roots(selected=selected, unique=len(ordered), faint=len(ordered) - len(heard))
 
 
 def _higher(one: float | None, other: float | None) -> float | None:

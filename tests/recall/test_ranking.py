@@ -156,8 +156,8 @@ def test_components_may_come_from_different_roots(world: World) -> None:
 
     scores = scores_of(world.retrieve(), item)
 
-    assert scores.vector_score == pytest.approx(0.675)
-    assert scores.vector_score_source == DerivedFromRoot(root_score=0.9)
+    assert scores.vector_score == pytest.approx(INHERITANCE**2 * 0.9)
+    assert scores.vector_score_source == DerivedFromRoot(root_score=0.9, factor=INHERITANCE**2)
     assert scores.graph_score == 0.5
 
 

@@ -109,3 +109,17 @@ def test_a_root_that_is_missing_from_the_graph_is_reported_and_harms_no_other(wo
     assert expansion_of(outcome, gone).outcome == "missing_root"
     assert outcome.pack == undisturbed.pack
     assert expansion_of(outcome, there) == expansion_of(undisturbed, there)
+
+
+def test_what_is_noise_beside_the_strongest_is_no_root(world: World) -> None:
+    loud, weak, noise = (thread() for _ in range(3))
+    world.store(loud, weak, noise)
+    world.vectors.script(dense=[(loud, 0.9), (weak, 0.1), (noise, 0.001)])
+
+    outcome = world.retrieve()
+
+    telemetry = outcome.rationale.telemetry
+    assert refs_in(outcome) == refs([loud, weak])
+    assert telemetry.faint_root_candidate_count == telemetry.graph_root_omission_count == 1
+    world.vectors.script(dense=[(noise, 0.001)])
+    assert refs_in(world.retrieve()) == [noise.ref], "alone, it is the best there is"
