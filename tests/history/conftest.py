@@ -10,11 +10,23 @@ from charactermemory.history import BaseStorage, MemoryStorage, SQLiteStorage
 MakeStorage = Callable[..., BaseStorage]
 
 
-@pytest.fixture(params=["memory", "sqlite", "django", "django on postgres"])
+STORAGES = [
+    "memory",
+    "sqlite",
+    pytest.param("django", marks=pytest.mark.django_db(transaction=True)),
+    "django on postgres",
+]
+
+
+@pytest.fixture(params=STORAGES)
 def make_storage(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[MakeStorage]:
     """Make an empty storage of one kind; options are those of `BaseStorage`."""
     made: list[BaseStorage] = []
-    database = request.getfixturevalue(DATABASES[request.param]) if request.param in DATABASES else None
+    database = "default"
+    if request.param.startswith("django"):
+        request.getfixturevalue("closing_threads")
+    if request.param == "django on postgres":
+        database = request.getfixturevalue("postgres")
 
     def make(max_messages: int | None = None, **options: Any) -> BaseStorage:
         if request.param == "memory":
@@ -34,19 +46,6 @@ def make_storage(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Make
     for storage in made:
         if isinstance(storage, SQLiteStorage):
             storage.close()
-
-
-DATABASES = {"django": "committing", "django on postgres": "postgres"}
-
-
-@pytest.fixture
-def committing(django_db_setup: None, django_db_blocker: Any, closing_threads: None) -> Iterator[str]:
-    """The alias of Django's test database, without a transaction around the test, nor a flush after it."""
-    from memory_app.models import ChatThread
-
-    with django_db_blocker.unblock():
-        yield "default"
-        ChatThread.objects.all().delete()
 
 
 @pytest.fixture
