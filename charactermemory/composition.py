@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from charactermemory.adapters.handles import HandleRegistry
 from charactermemory.clock import Clock
@@ -22,6 +23,9 @@ from charactermemory.ports.statistics import StatisticsStore
 from charactermemory.ports.stores import Postpone, Stores
 from charactermemory.ports.vectors import VectorIndex
 from charactermemory.upkeep.surfaces import SURFACE_VERSION
+
+if TYPE_CHECKING:
+    from charactermemory.adapters.oxigraph.probe import Finding
 
 logger = logging.getLogger(__name__)
 
@@ -217,3 +221,16 @@ def _statistics(settings: Settings, collection: str) -> StatisticsStore:
     from charactermemory.adapters.statistics import open_statistics
 
     return open_statistics(settings.retrieval_stats_store_mode, settings.retrieval_stats_path, collection)
+
+
+def probe_endpoint(url: str) -> tuple[Finding, ...]:
+    """Try whether the SPARQL endpoint at `url` does what a memory relies on. See `adapters.oxigraph.probe`.
+
+    Raises:
+        StoreUnavailable, DatabaseError: the endpoint cannot be used at all.
+    """
+    from charactermemory.adapters.oxigraph.probe import probe
+    from charactermemory.adapters.oxigraph.service import ServiceConnection
+
+    with closing(ServiceConnection(url)) as connection:
+        return probe(connection)

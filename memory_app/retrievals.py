@@ -26,10 +26,8 @@ def _record(collection: str, outcome: RetrievalOutcome, duration_ms: float) -> N
         if random.random() >= app_settings().retrieval_event_sample:  # noqa: S311 - sampling
             return
         rationale = outcome.rationale
-        omissions = {
-            str(item.reason): item.count
-            for item in (*rationale.stale_candidate_omission_reasons, *rationale.lifecycle_omission_reasons)
-        }
+        stale = {item.reason.value: item.count for item in rationale.stale_candidate_omission_reasons}
+        lifecycle = {item.reason.value: item.count for item in rationale.lifecycle_omission_reasons}
         RetrievalEvent.objects.create(
             collection=collection,
             duration_ms=duration_ms,
@@ -40,7 +38,7 @@ def _record(collection: str, outcome: RetrievalOutcome, duration_ms: float) -> N
                 for item in rationale.telemetry.section_pressure
                 if item.included_count
             },
-            omissions=omissions,
+            omissions=stale | lifecycle,
             degraded=list(degraded_roads(outcome)),
             admitted=[str(admission.object) for admission in outcome.pack.admissions],
         )

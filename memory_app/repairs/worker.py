@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import uuid4
 
+from django.db.models import QuerySet
+
 from charactermemory import CharacterMemory, CharacterMemoryError
 from charactermemory.upkeep.derive import DeriveReport
 from memory_app.models import RepairMarker
@@ -103,7 +105,7 @@ class Worker:
             None,
         )
 
-    def _due(self, store: StoreName, now: datetime):  # type: ignore[no-untyped-def]
+    def _due(self, store: StoreName, now: datetime) -> QuerySet[RepairMarker]:
         rows = RepairMarker.objects.filter(queue.due(now), store=store)
         return rows if self.collection is None else rows.filter(collection=self.collection)
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.core import checks
 from django.core.management.base import CommandParser
 
+from charactermemory.composition import probe_endpoint
 from memory_app import health
 from memory_app.management.operating import OperatorCommand, add_collections, chosen, finish
 from memory_app.operations import collections
@@ -21,9 +22,17 @@ class Command(OperatorCommand):
         """Declare the arguments."""
         super().add_arguments(parser)
         add_collections(parser)
+        parser.add_argument(
+            "--endpoint",
+            metavar="URL",
+            help="only probe this SPARQL endpoint: whether a memory may be kept there",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Check, and say what is wrong."""
+        if options["endpoint"]:
+            self._probe(options["endpoint"])
+            return
         messages = [
             message for message in checks.run_checks() if str(message.id or "").startswith("memory_app.")
         ]
@@ -52,3 +61,10 @@ class Command(OperatorCommand):
         for name, value in standing.checks.items():
             self.tell(f"{name}: {'ok' if value.ok else 'WRONG'} {value.detail}".rstrip())
         finish(problems)
+
+    def _probe(self, url: str) -> None:
+        findings = probe_endpoint(url)
+        self.answer({"findings": [finding.model_dump() for finding in findings]})
+        for finding in findings:
+            self.tell(f"{finding.experiment}: {'ok' if finding.fit else 'UNFIT'}, {finding.found}")
+        finish([f"{finding.experiment}: {finding.found}" for finding in findings if not finding.fit])
