@@ -106,6 +106,15 @@ def test_round_trips_are_few_and_known(store: OxigraphStore, connection: Recordi
     assert names(lambda: put(store, *items)) == [*head, "query", "query"]
     assert names(lambda: put(store, notion())) == [*head, "query", "update", "ask", "sync"]
     assert names(store.head) == head
+    # Nor has anything happened to the last commit's objects before something else is written.
+    new, newer = notion(), notion()
+    put(store, new)
+    fresh: list[CallName] = [] if connection.version() is not None else ["query"]
+    assert names(lambda: store.read([new.ref])) == fresh
+    assert names(lambda: store.read([new.ref], anew=True)) == ["query"]
+    assert names(lambda: store.read([new.ref, who.ref])) == ["query"]
+    put(store, newer)
+    assert names(lambda: store.read([new.ref])) == ["query"]
     empty: list[Callable[[], object]] = [
         lambda: store.read([]),
         lambda: store.existing([]),

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pyoxigraph import Literal, NamedNode
 
@@ -35,7 +35,8 @@ from charactermemory.adapters.oxigraph.terms import (
     turn_iri,
 )
 from charactermemory.domain.kinds import RelationType
-from charactermemory.domain.lifecycle import Stored
+from charactermemory.domain.lifecycle import LifecycleEvent, Stored
+from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject
 from charactermemory.errors import GraphQueryError
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, Neighbourhood, Place
@@ -87,27 +88,52 @@ def _label(term: Term | None) -> str:
     return term.value if isinstance(term, NamedNode) else "no node"
 
 
+class _Fresh(NamedTuple):
+    """What the last commit brought, as it stands while the store has this version."""
+
+    version: int | None
+    stored: dict[MemoryObjectRef, Stored]
+
+
 class Reads:
     """The reads of one collection's graph over a connection."""
 
     def __init__(self, connection: Connection, graph: NamedNode) -> None:
         self._connection = connection
         self._graph = graph
-        self.contents = Contents()
+        self._contents = Contents()
+        self._fresh = _Fresh(None, {})
+
+    def committed(self, contents: Sequence[Content], event: LifecycleEvent | None) -> None:
+        """Take note of what the holder of the writer lock has just added.
+
+        The guard found nothing against it. So until the next update it stands as it was written, unless the
+        commit itself suppressed or superseded something.
+        """
+        self._contents.keep(contents)
+        version, stored = self._connection.version(), {}
+        if version is not None and event is None and not any(_supersedes(item.authored) for item in contents):
+            stored = {
+                item.authored.ref: Stored(object=item.authored, digest=item.digest) for item in contents
+            }
+        self._fresh = _Fresh(version, stored)
 
     def read(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> dict[MemoryObjectRef, Stored]:
         """See `GraphStore.read`; one query, so content and lifecycle are of one moment."""
         ordered = list(dict.fromkeys(refs))
         if not ordered:
             return {}
-        known = {} if anew else self.contents.among(ordered)
+        fresh = self._fresh
+        if not anew and fresh.stored.keys() >= set(ordered) and fresh.version == self._connection.version():
+            return {ref: fresh.stored[ref] for ref in ordered}
+        known = {} if anew else self._contents.among(ordered)
         request = _Request(self._graph, ordered, known)
         snapshot = request.collect(self._connection.query(request.text()))
         if snapshot.contradicts(known):  # the graph went back, and on from there
             return self.read(ordered, anew=True)
         stored = ((ref, snapshot.stored(ref, known.get(ref))) for ref in ordered)
         found = {ref: item for ref, item in stored if item is not None}
-        self.contents.keep(
+        self._contents.keep(
             Content(item.authored or item.object, item.digest)
             for ref, item in found.items()
             if ref not in known
@@ -116,14 +142,14 @@ class Reads:
 
     def existing(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> set[MemoryObjectRef]:
         """See `GraphStore.existing`."""
-        known = set() if anew else self.contents.stored(refs)
+        known = set() if anew else self._contents.stored(refs)
         nodes = {ref_iri(ref): ref for ref in refs if ref not in known}
         found = {
             nodes[row[0]]  # type: ignore[index]
             for chunk in chunks(nodes)
             for row in self._connection.query(queries.digests(self._graph, chunk))
         }
-        self.contents.met(found)
+        self._contents.met(found)
         return known | found
 
     def notions_known_as(self, names: Collection[str]) -> dict[str, tuple[MemoryId, ...]]:
@@ -343,6 +369,12 @@ class _Request:
             elif what == queries.SUCCESSION:
                 snapshot.superseded_by.setdefault(self._refs[number], set()).add(found_ref(value).id)
         return snapshot
+
+
+def _supersedes(item: MemoryObject) -> bool:
+    if isinstance(item, MemoryLink):
+        return item.relation is RelationType.SUPERSEDES
+    return isinstance(item, DerivedMemory) and bool(item.supersedes)
 
 
 def _instant(term: Term, event: Term | None) -> datetime:

@@ -64,7 +64,7 @@ class OxigraphStore:
                     self._connection,
                     self._graph,
                     self._ledger,
-                    self._reads.contents,
+                    self._reads,
                     grant,
                     self._watch_seconds,
                 )

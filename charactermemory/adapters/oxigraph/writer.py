@@ -6,9 +6,10 @@ from pyoxigraph import NamedNode, Triple
 
 from charactermemory.adapters.oxigraph import guard, queries
 from charactermemory.adapters.oxigraph.connection import STORE_NAME, Connection, ResponseLost, Term
-from charactermemory.adapters.oxigraph.contents import Content, Contents
+from charactermemory.adapters.oxigraph.contents import Content
 from charactermemory.adapters.oxigraph.ledger import Ledger
 from charactermemory.adapters.oxigraph.mapping import event_triples, object_triples, receipt_triples
+from charactermemory.adapters.oxigraph.reads import Reads
 from charactermemory.adapters.oxigraph.settle import settle
 from charactermemory.domain.kinds import SCHEMA_VERSION
 from charactermemory.errors import (
@@ -35,7 +36,7 @@ class Writer:
         connection: Connection,
         graph: NamedNode,
         ledger: Ledger,
-        contents: Contents,
+        reads: Reads,
         grant: Grant,
         watch_seconds: float,
     ) -> None:
@@ -44,7 +45,7 @@ class Writer:
         self._grant = grant
         self._watch_seconds = watch_seconds
         self._ledger = ledger
-        self._contents = contents
+        self._reads = reads
         self.applied = False
 
     @property
@@ -77,7 +78,8 @@ class Writer:
             raise refused
         self._insert(planned, self._triples(batch, planned, fresh))
         self._ledger.committed(self.token)
-        self._contents.keep(Content(planned.items[node], planned.digests[node]) for node in fresh)
+        contents = [Content(planned.items[node], planned.digests[node]) for node in fresh]
+        self._reads.committed(contents, batch.event)
         self.applied = True
         return self.token
 
