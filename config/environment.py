@@ -33,6 +33,20 @@ _MEMORY_KEYS = frozenset(
         "SELECTIVITY_GAMMA",
     }
 )
+_APP_KEYS = frozenset(
+    {
+        "STATISTICS",
+        "DISPATCH",
+        "REPAIR_MAX_ATTEMPTS",
+        "REPAIR_BATCH",
+        "REPAIR_LEASE_SECONDS",
+        "REPAIR_KEEP_DAYS",
+        "RETRIEVAL_EVENTS_SAMPLE_RATE",
+        "RETRIEVAL_EVENTS_KEEP_DAYS",
+        "EMBEDDING_PROVIDER_FACTORY",
+    }
+)
+_APP_PREFIX = "MEMORY_"
 _FANOUT_PREFIX = "RETRIEVAL_FANOUT_"
 # GNU gettext already gives LANGUAGE a meaning in the environment (a list of locales), so it is not read.
 _LANGUAGE_VARIABLE = "MEMORY_LANGUAGE"
@@ -69,6 +83,7 @@ def memory_settings(environment: Mapping[str, str], data_dir: Path, secret_key: 
         for name, value in environment.items()
         if value and (name in _MEMORY_KEYS or name.startswith(_FANOUT_PREFIX))
     }
+    given |= {name: value for name in _APP_KEYS if (value := environment.get(_APP_PREFIX + name))}
     language = environment.get(_LANGUAGE_VARIABLE)
     return defaults | given | ({"LANGUAGE": language} if language else {})
 

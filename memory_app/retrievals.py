@@ -23,7 +23,7 @@ def record(collection: str, outcome: RetrievalOutcome, duration_ms: float) -> No
 
 def _record(collection: str, outcome: RetrievalOutcome, duration_ms: float) -> None:
     try:
-        if random.random() >= app_settings().retrieval_event_sample:  # noqa: S311 - sampling
+        if random.random() >= app_settings().retrieval_events_sample_rate:  # noqa: S311 - sampling
             return
         rationale = outcome.rationale
         stale = {item.reason.value: item.count for item in rationale.stale_candidate_omission_reasons}

@@ -16,7 +16,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def embedded(tmp_path: Path, settings: Any) -> Iterator[None]:
+def embedded(tmp_path: Path, settings: Any, transactional_db: None) -> Iterator[None]:
     settings.CHARACTER_MEMORY = {
         "OXIGRAPH_PATH": str(tmp_path / "oxigraph"),
         "VECTOR_STORE_PATH": str(tmp_path / "vectors"),

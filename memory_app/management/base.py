@@ -7,13 +7,13 @@ import os
 import sys
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from pydantic import ValidationError
 
 from charactermemory import CharacterMemory, CharacterMemoryError
 from charactermemory.domain.model import invalid_input
-from memory_app.runtime import known_collections
+from memory_app.conf import given_mapping
+from memory_app.runtime import known_collections, open_memory
 
 
 class MemoryCommand(BaseCommand):
@@ -52,8 +52,8 @@ def open_existing(collection: str, *, for_rebuild: bool = False) -> CharacterMem
         CommandError: there is no such collection; lists those that are.
         CharacterMemoryError: see `CharacterMemory.open`.
     """
-    known = known_collections(settings.CHARACTER_MEMORY)
+    known = known_collections(given_mapping())
     if known is not None and collection not in known:
         listed = f"known: {', '.join(known)}" if known else "there is none yet"
         raise CommandError(f"no collection is called {collection!r}; {listed}")
-    return CharacterMemory.open(settings.CHARACTER_MEMORY, collection, for_rebuild=for_rebuild)
+    return open_memory(collection, for_rebuild=for_rebuild)

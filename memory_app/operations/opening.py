@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from django.conf import settings
-
 from charactermemory import CharacterMemory
 from memory_app import runtime
+from memory_app.conf import given_mapping
 from memory_app.models import MemoryCollection
 
 
@@ -41,5 +40,5 @@ def names(*, archived: bool = True) -> tuple[str, ...]:
     """Return the sorted names of all collections: those with a row, and embedded stores without one."""
     rows = MemoryCollection.objects.all()
     recorded = dict(rows.values_list("name", "archived"))
-    found = set(recorded) | set(runtime.known_collections(settings.CHARACTER_MEMORY) or ())
+    found = set(recorded) | set(runtime.known_collections(given_mapping()) or ())
     return tuple(sorted(name for name in found if archived or not recorded.get(name, False)))

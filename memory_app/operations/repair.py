@@ -63,4 +63,4 @@ def cancel(rows: QuerySet[RepairMarker]) -> int:
 def prune() -> int:
     """Delete settled rows and retrieval events older than the settings keep them."""
     before = database_now() - timedelta(days=Policy.configured().keep_days)
-    return desk.prune(before) + retrievals.prune(app_settings().retrieval_event_days)
+    return desk.prune(before) + retrievals.prune(app_settings().retrieval_events_keep_days)

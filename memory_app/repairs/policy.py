@@ -33,4 +33,12 @@ class Policy:
     @classmethod
     def configured(cls) -> Self:
         """Return what `settings.CHARACTER_MEMORY` says."""
-        return cls()
+        from memory_app.conf import app_settings
+
+        configured = app_settings()
+        return cls(
+            batch=configured.repair_batch,
+            lease_seconds=configured.repair_lease_seconds,
+            max_attempts=configured.repair_max_attempts,
+            keep_days=configured.repair_keep_days,
+        )

@@ -13,7 +13,7 @@ Manage = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
-def mapping(tmp_path: Path, settings: Any) -> dict[str, str]:
+def mapping(tmp_path: Path, settings: Any, transactional_db: None) -> dict[str, str]:
     """CHARACTER_MEMORY with embedded stores of the test's own and an embedder that loads nothing."""
     settings.CHARACTER_MEMORY = {
         "OXIGRAPH_PATH": str(tmp_path / "oxigraph"),

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from charactermemory import CharacterMemory
 from charactermemory.adapters.embedding.hashing import HashingEmbedding
 from charactermemory.errors import EmbeddingError
+from memory_app.runtime import open_memory
 from tests.commands.conftest import Manage
 
 DATA = Path(__file__).parents[1] / "data"
@@ -96,5 +96,5 @@ def test_what_could_not_be_indexed_is_told_and_a_second_import_repairs_it(
     monkeypatch.setattr(HashingEmbedding, "bulk_generate_embeddings", embed)
     out, err = manage("import_chat", path, collection="chat", format="jsonl")
     assert "60 turns: 0 new" in out and err == ""
-    with CharacterMemory.open(mapping, "chat") as memory:
+    with open_memory("chat") as memory:
         assert memory.upkeep.verify().differences == 0

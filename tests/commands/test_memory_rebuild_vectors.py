@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
-from charactermemory import CharacterMemory
 from charactermemory.adapters.embedding.hashing import HashingEmbedding
 from charactermemory.errors import CollectionIncompatible, EmbeddingError
+from memory_app.runtime import open_memory
 from tests.commands.conftest import Manage
-
 
 pytestmark = pytest.mark.django_db
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def shed(mapping: dict[str, str]) -> dict[str, str]:
     """A memory of three utterances, indexed by the hashing embedder."""
-    with CharacterMemory.open(mapping, "shed") as memory:
+    with open_memory("shed") as memory:
         for text in ("The harmonium lacks a reed.", "Robin numbered the reeds.", "The bellows leaks."):
             assert memory.remember(text).complete
     return mapping
@@ -28,10 +27,10 @@ def shed(mapping: dict[str, str]) -> dict[str, str]:
 def test_after_a_change_of_model_the_rebuilt_index_answers(shed: dict[str, str], manage: Manage) -> None:
     shed["EMBEDDING_PROVIDER"] = "wordllama"
     with pytest.raises(CollectionIncompatible):
-        CharacterMemory.open(shed, "shed")
+        open_memory("shed")
     out, err = manage("memory_rebuild_vectors", collection="shed")
     assert out == "6 objects read, the new index of shed serves\n" and err == ""
-    with CharacterMemory.open(shed, "shed") as memory:
+    with open_memory("shed") as memory:
         found = memory.retrieve("Who numbered the reeds?").pack.salient_observations
         assert found[0].text == "Robin numbered the reeds."
         assert memory.upkeep.verify().differences == 0
@@ -59,6 +58,6 @@ def test_objects_that_cannot_be_indexed_make_it_fail(
     ):
         manage("memory_rebuild_vectors", collection="shed")
     monkeypatch.setattr(HashingEmbedding, "bulk_generate_embeddings", embed)
-    with CharacterMemory.open(shed, "shed") as memory:
+    with open_memory("shed") as memory:
         assert memory.upkeep.sweep().complete
         assert memory.upkeep.verify().differences == 0

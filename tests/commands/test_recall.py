@@ -12,7 +12,6 @@ from django.core.management import CommandError
 from django.core.management.color import no_style
 
 from charactermemory import (
-    CharacterMemory,
     DerivedMemoryDraft,
     DerivedType,
     EpisodeDraft,
@@ -22,6 +21,7 @@ from charactermemory import (
     RetrievalContext,
 )
 from memory_app.presentation import recollect
+from memory_app.runtime import open_memory
 from memory_app.terminal import Layout, plain
 from tests.commands.conftest import Manage
 
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def harmonium(mapping: dict[str, str]) -> dict[str, str]:
     """A memory of five utterances about a harmonium, one belief superseded and one forgotten."""
-    with CharacterMemory.open(mapping, "shed") as memory:
+    with open_memory("shed") as memory:
         said = [f"The harmonium in the shed lacks reed number {n}." for n in range(5)]
         old = DerivedMemoryDraft.new(DerivedType.CLAIM, "The harmonium lacks nine reeds.")
         gone = DerivedMemoryDraft.new(DerivedType.CLAIM, "The harmonium was stolen, whispers a neighbour.")
@@ -127,8 +127,11 @@ def test_another_model_is_refused_with_both_and_the_way_out(
         manage("recall", "harmonium", collection="shed")
 
 
-def test_no_traceback_reaches_the_user_and_a_closed_pipe_is_no_failure(harmonium: dict[str, str]) -> None:
-    environment = os.environ | harmonium
+def test_no_traceback_reaches_the_user_and_a_closed_pipe_is_no_failure(
+    harmonium: dict[str, str], tmp_path: Path
+) -> None:
+    environment = os.environ | harmonium | {"DATA_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environment, check=True)
     command = [sys.executable, "manage.py", "recall", "harmonium", "--collection"]
     refused = subprocess.run([*command, "x"], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (refused.returncode, refused.stdout) == (1, "")
@@ -143,7 +146,7 @@ def test_no_traceback_reaches_the_user_and_a_closed_pipe_is_no_failure(harmonium
 
 def test_stored_text_cannot_steer_the_terminal(mapping: dict[str, str], manage: Manage) -> None:
     evil = "harmonium \x1b[2J\x1b]0;owned\x07 \u202egnorw\x9b31m"
-    with CharacterMemory.open(mapping, "shed") as memory:
+    with open_memory("shed") as memory:
         memory.remember(evil)
     out, _ = manage("recall", "harmonium", collection="shed")
     assert "owned" in out
@@ -152,7 +155,7 @@ def test_stored_text_cannot_steer_the_terminal(mapping: dict[str, str], manage: 
 
 
 def test_words_for_time_and_what_was_missing(mapping: dict[str, str]) -> None:
-    with CharacterMemory.open(mapping, "shed") as memory:
+    with open_memory("shed") as memory:
         memory.remember("The harmonium.")
         found = recollect(memory, memory.retrieve(RetrievalContext.new("harmonium")))
     entry, *_ = found.entries

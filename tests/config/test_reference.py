@@ -14,13 +14,15 @@ from charactermemory.config import Settings, describe_settings
 from charactermemory.config.settings import OPENAI_MODELS, Language
 from charactermemory.errors import OutOfDomain
 from config.environment import memory_settings
+from memory_app.conf import AppSettings, known_keys
+from memory_app.reference import checks_page, describe_app_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_page_is_up_to_date() -> None:
     printed = subprocess.run(
-        [sys.executable, "-m", "charactermemory.config"],
+        [sys.executable, "-m", "memory_app.reference", "settings"],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
@@ -29,7 +31,7 @@ def test_the_page_is_up_to_date() -> None:
         encoding="utf-8",
     ).stdout
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert page == printed, "run: python -m charactermemory.config > docs/settings.md"
+    assert page == printed, "run: python -m memory_app.reference settings > docs/settings.md"
 
 
 def test_every_setting_is_described() -> None:
@@ -47,6 +49,26 @@ def test_the_reference_project_passes_every_setting_on(tmp_path: Path) -> None:
     keys = {doc.key for doc in describe_settings()}
     environment = dict.fromkeys(keys - {"LANGUAGE"}, "x") | {"MEMORY_LANGUAGE": "x", "PATH": "x"}
     assert memory_settings(environment, tmp_path, "key") == dict.fromkeys(keys, "x")
+
+
+def test_the_reference_project_passes_the_apps_settings_on_too(tmp_path: Path) -> None:
+    keys = {doc.key for doc in describe_app_settings()} - {"API"}
+    environment = {f"MEMORY_{key}": "x" for key in keys} | dict.fromkeys(keys - {"EMBEDDING_PROVIDER"}, "y")
+    made = memory_settings(environment, tmp_path, "key")
+    assert {key: made[key] for key in keys} == dict.fromkeys(keys, "x")
+
+
+def test_every_setting_of_the_app_is_described() -> None:
+    docs = {doc.key: doc for doc in describe_app_settings()}
+    assert {doc.upper() for doc in AppSettings.model_fields} - {"CORE"} == set(docs)
+    assert all(doc.meaning.endswith(".") and "|" not in doc.meaning for doc in docs.values())
+    assert docs["STATISTICS"] == ("STATISTICS", "`orm`, `core`", "orm", docs["STATISTICS"].meaning)
+    assert not known_keys() - set(docs) - {doc.key for doc in describe_settings()}
+
+
+def test_the_page_of_checks_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
+    assert page == checks_page(), "run: python -m memory_app.reference checks > docs/checks.md"
 
 
 def test_the_reference_project_starts_with_settings_that_can_be_read(tmp_path: Path) -> None:

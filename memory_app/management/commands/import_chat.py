@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from tqdm import tqdm
 
-from charactermemory import CharacterMemory
 from memory_app.chat_import.formats import ChatSession, read_jsonl, read_locomo
 from memory_app.chat_import.importer import ImportReport, import_chat
 from memory_app.management.base import MemoryCommand, add_collection
+from memory_app.runtime import open_memory
 
 
 class Command(MemoryCommand):
@@ -36,7 +35,7 @@ class Command(MemoryCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Read the whole file, then import it."""
         sessions = self._read(options["file"], options["format"], options["conversation"])
-        with CharacterMemory.open(settings.CHARACTER_MEMORY, options["collection"]) as memory:
+        with open_memory(options["collection"]) as memory:
             turns = sum(len(session.turns) for session in sessions)
             with tqdm(total=turns, unit=" turns", desc="importing", disable=None, leave=False) as bar:
                 report = import_chat(memory, sessions, bar.update)

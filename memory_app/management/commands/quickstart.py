@@ -6,7 +6,7 @@ import textwrap
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import CommandParser
 from tqdm import tqdm
 
@@ -15,6 +15,7 @@ from memory_app.management.base import MemoryCommand
 from memory_app.presentation import recollect
 from memory_app.quickstart.asking import context_of, essence
 from memory_app.quickstart.living import LifeClock, Lived, live
+from memory_app.runtime import open_memory
 from memory_app.sample.life import SampleLife
 from memory_app.sample.loader import load_life
 from memory_app.terminal import Layout
@@ -40,8 +41,9 @@ class Command(MemoryCommand):
         life, collection = load_life(), options["collection"]
         clock = LifeClock(life.beginning.time)
         # Whatever the environment says, the quickstart needs no key and no network (decisions.md "To R7").
-        mapping = {**settings.CHARACTER_MEMORY, "EMBEDDING_PROVIDER": "wordllama"}
-        with CharacterMemory.open(mapping, collection, clock=clock) as memory:
+        overrides = {"EMBEDDING_PROVIDER": "wordllama", "EMBEDDING_PROVIDER_FACTORY": None}
+        call_command("migrate", "memory_app", verbosity=0, interactive=False)
+        with open_memory(collection, overrides=overrides, clock=clock) as memory:
             memory.upkeep.sweep()
             with tqdm(
                 total=len(life.sessions), unit=" sessions", desc="remembering", disable=None, leave=False

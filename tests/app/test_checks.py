@@ -1,0 +1,197 @@
+"""The system checks: each finds its fault, says what to do, and is silent without it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.core.checks import CheckMessage, run_checks
+from django.core.management import call_command
+
+from memory_app import checks, mounts
+from memory_app.checks import Id
+from tests.app.test_conf import EMBEDDED, SERVICE
+
+not_callable = "text"
+
+
+def found(*, deploy: bool = False, databases: Sequence[str] | None = None) -> list[CheckMessage]:
+    messages = run_checks(include_deployment_checks=deploy, databases=databases)
+    return [message for message in messages if str(message.id).startswith("memory_app.")]
+
+
+def ids(**options: Any) -> list[str]:
+    return [str(message.id).removeprefix("memory_app.") for message in found(**options)]
+
+
+@pytest.fixture(autouse=True)
+def sound(settings: Any) -> None:
+    settings.CHARACTER_MEMORY = EMBEDDED
+
+
+def test_every_id_is_of_its_own_and_every_message_has_a_hint(settings: Any) -> None:
+    assert len({item.value for item in Id}) == len(Id) == len({item.code for item in Id})
+    settings.CHARACTER_MEMORY = EMBEDDED | {"DISPATCH": "celery"}
+    messages = found(deploy=True)
+    assert len(messages) == 2
+    assert all(message.hint and message.hint.endswith(".") for message in messages)
+
+
+def test_sound_settings_are_met_with_silence() -> None:
+    assert ids() == []
+
+
+def test_e001_each_unknown_key_and_the_rest_is_checked_all_the_same(settings: Any) -> None:
+    settings.CHARACTER_MEMORY = {"OXIGRAPH_PATHS": "/x", "DISPATCHER": "thread", "OXIGRAPH_PATH": "/x"}
+    assert ids() == ["E001", "E001", "E005"]
+    first, _, missing = found()
+    assert "OXIGRAPH_PATH" in first.msg
+    assert missing.hint is not None and "VECTOR_STORE_PATH" in missing.hint
+    settings.CHARACTER_MEMORY = EMBEDDED | {"API": {"BODY": 1}}
+    assert ids() == ["E001"]
+
+
+@pytest.mark.parametrize("wrong", [{"REPAIR_BATCH": "x"}, {"DISPATCH": "cron"}, {"LANGUAGE": "klingon"}])
+def test_e002_a_wrong_value(settings: Any, wrong: dict[str, str]) -> None:
+    settings.CHARACTER_MEMORY = EMBEDDED | wrong
+    assert ids() == ["E002"]
+    settings.CHARACTER_MEMORY = [1]
+    assert ids() == ["E002"]
+
+
+@pytest.mark.parametrize("path", ["nowhere", "tests.app.nothing.here", "tests.app.test_checks.not_callable"])
+def test_e003_an_import_string_that_names_nothing_callable(settings: Any, path: str) -> None:
+    settings.CHARACTER_MEMORY = EMBEDDED | {"EMBEDDING_PROVIDER_FACTORY": path}
+    assert ids() == ["E003"]
+    assert path in found()[0].msg
+
+
+def test_e004_a_near_name_without_the_right_one(settings: Any) -> None:
+    settings.CHARACTERMEMORY = EMBEDDED
+    assert ids() == []
+    del settings.CHARACTER_MEMORY
+    assert ids() == ["E004"]
+
+
+def test_e005_a_mode_without_what_it_needs(settings: Any) -> None:
+    settings.CHARACTER_MEMORY = EMBEDDED | {"GRAPH_STORE_MODE": "service", "DISPATCH": "none"}
+    assert ids() == ["E005"]
+    settings.CHARACTER_MEMORY = EMBEDDED | {"EMBEDDING_PROVIDER": "openai"}
+    assert ids() == ["E005"]
+
+
+def test_e005_writers_of_several_processes_without_a_lock_in_common(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_app.runtime.lock_folder", lambda: None)
+    settings.CHARACTER_MEMORY = SERVICE
+    assert ids() == ["E005"]
+    settings.CHARACTER_MEMORY = SERVICE | {"WRITER_LOCK_PATH": "/locks"}
+    assert ids() == []
+
+
+def test_e007_embedded_stores_with_a_worker(settings: Any) -> None:
+    settings.CHARACTER_MEMORY = EMBEDDED | {"DISPATCH": "celery"}
+    assert ids() == ["E007"]
+    settings.CHARACTER_MEMORY = SERVICE | {"VECTOR_STORE_MODE": "embedded", "DISPATCH": "celery"} | EMBEDDED
+    assert ids() == ["E007"], "one embedded store suffices"
+
+
+def test_e008_celery_that_is_not_installed(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.CHARACTER_MEMORY = SERVICE
+    assert ids() == []
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    assert ids() == ["E008"]
+
+
+def test_e009_an_embedded_store_on_a_network_file_system(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    table = tmp_path / "mounts"
+    table.write_text(
+        "/dev/sda / ext4 rw 0 0\nserver:/export /mnt/net\\040share nfs4 rw 0 0\n"
+        "/dev/sdb /mnt/net\\040share/local xfs rw 0 0\n"
+    )
+    monkeypatch.setattr(mounts, "TABLE", table)
+    for folder, expected in {
+        "/mnt/net share/graph": ["E009"],
+        "/mnt/net share/local/graph": [],
+        "/mnt/net shares": [],
+    }.items():
+        settings.CHARACTER_MEMORY = EMBEDDED | {"OXIGRAPH_PATH": folder}
+        assert ids() == expected, folder
+    monkeypatch.setattr(mounts, "TABLE", tmp_path / "missing")
+    assert ids() == []
+
+
+def test_e010_naive_times(settings: Any) -> None:
+    settings.USE_TZ = False
+    assert ids() == ["E010"]
+
+
+def test_w001_and_w002_speak_of_production_only(settings: Any) -> None:
+    assert ids(deploy=True) == ["W001"]
+    settings.CHARACTER_MEMORY = {"GRAPH_STORE_MODE": "in_memory", "VECTOR_STORE_PATH": "/stores/vectors"}
+    assert ids(deploy=True) == ["W002", "W001"]
+    assert ids() == []
+    settings.DEBUG = True
+    assert ids(deploy=True) == []
+    settings.DEBUG, settings.CHARACTER_MEMORY = False, SERVICE
+    assert ids(deploy=True) == []
+
+
+@pytest.mark.parametrize("name", ["MEDIA_ROOT", "STATIC_ROOT"])
+def test_w003_stores_that_the_web_server_serves(settings: Any, name: str) -> None:
+    setattr(settings, name, "/stores")
+    assert ids() == ["W003", "W003"]
+    setattr(settings, name, "/store")
+    assert ids() == []
+
+
+@pytest.mark.parametrize(
+    ("broker", "visible", "limit", "expected"),
+    [
+        ("redis://broker", 400, 300, ["W005"]),
+        ("rediss://broker", 400, None, ["W005"]),
+        ("redis://broker", 600, 300, []),
+        ("redis://broker", None, 300, []),
+        ("amqp://broker", 10, 300, []),
+    ],
+)
+def test_w005_a_broker_that_hands_tasks_out_twice(
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    broker: str,
+    visible: int | None,
+    limit: int | None,
+    expected: list[str],
+) -> None:
+    settings.CHARACTER_MEMORY = SERVICE
+    options = {} if visible is None else {"visibility_timeout": visible}
+    conf = SimpleNamespace(broker_url=broker, broker_transport_options=options, task_time_limit=limit)
+    loaded = SimpleNamespace(current_app=SimpleNamespace(conf=conf), __spec__=object())
+    monkeypatch.setitem(sys.modules, "celery", loaded)
+    assert ids() == expected
+    settings.CHARACTER_MEMORY = EMBEDDED
+    assert ids() == []
+
+
+def test_w008_and_w009_ask_the_database_and_only_when_told_to(
+    settings: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ids(databases=["default"]) == []
+    settings.CHARACTER_MEMORY = SERVICE
+    assert ids() == []
+    assert ids(databases=["default"]) == ["W008"]
+    settings.CHARACTER_MEMORY = EMBEDDED
+    call_command("migrate", "memory_app", "zero", fake=True, verbosity=0)
+    try:
+        assert ids(databases=["default"]) == ["W009"]
+        monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
+        assert ids(databases=["default"]) == []
+    finally:
+        call_command("migrate", "memory_app", fake=True, verbosity=0)
