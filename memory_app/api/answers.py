@@ -7,7 +7,13 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from charactermemory import CandidateValidation, LifecycleMutationOutcome, LinkOutcome, RememberOutcome, Stored
+from charactermemory import (
+    CandidateValidation,
+    LifecycleMutationOutcome,
+    LinkOutcome,
+    RememberOutcome,
+    Stored,
+)
 from charactermemory.domain.model import Instant, Model
 from charactermemory.domain.objects import MemoryObject
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType

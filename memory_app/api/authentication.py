@@ -1,11 +1,10 @@
-"""Who calls: an API key, a DRF token where the host has them, or the session of a signed-in user."""
+"""Who calls: an API key of our own, or whomever the host's authentication classes find."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.authentication import SessionAuthentication as DRFSessionAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
@@ -35,10 +34,6 @@ class ApiKeyAuthentication(BaseAuthentication):
     def authenticate_header(self, request: Request) -> str:
         """Name the scheme in a 401."""
         return f'{SCHEME} realm="memory"'
-
-
-class SessionAuthentication(DRFSessionAuthentication):
-    """The signed-in user of the host; writes need the CSRF token, as everywhere in Django."""
 
 
 def principal_of(request: Request) -> Principal | None:

@@ -23,7 +23,7 @@ from memory_app.api.operation import Answer, Call, Operation
 from memory_app.api.options import ApiOptions
 from memory_app.api.policy import AccessPolicy, admit
 from memory_app.api.problems import Conflict, handle, not_authenticated
-from memory_app.api.renderers import ModelRenderer, OnlyJSON
+from memory_app.api.renderers import ModelRenderer, OnlyJSON, Unread
 from memory_app.api.schema import OperationSchema
 from memory_app.api.throttles import ScopeThrottle
 
@@ -39,7 +39,7 @@ class MemoryView(APIView):
     """
 
     renderer_classes = (ModelRenderer,)
-    parser_classes = ()
+    parser_classes = (Unread,)
     permission_classes = ()
     throttle_classes = (ScopeThrottle,)
     content_negotiation_class = OnlyJSON

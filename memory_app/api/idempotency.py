@@ -67,8 +67,9 @@ def once(call: Call, operation: Operation, options: ApiOptions, run: Callable[[]
 
 
 def seed_of(record: IdempotencyRecord) -> str:
-    """Return what the ids of a keyed request are derived from."""
-    return f"idempotency-key {record.principal} {record.collection} {record.key}"
+    """Return what the ids of a keyed request are derived from; a key that expired and came anew makes new ones."""
+    parts = (record.principal, record.collection, record.key, record.created_at.isoformat())
+    return " ".join(("idempotency-key", *parts))
 
 
 def defaults_of(record: IdempotencyRecord) -> RememberPlanDefaults:

@@ -28,7 +28,7 @@ def _authentication() -> tuple[str, ...]:
     return (
         "memory_app.api.authentication.ApiKeyAuthentication",
         *(token if apps.is_installed("rest_framework.authtoken") else ()),
-        "memory_app.api.authentication.SessionAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
     )
 
 

@@ -1,4 +1,4 @@
-"""Writing answers: the core's models in their wire form, None left out, UTF-8 unescaped."""
+"""The form of answers: the core's models on the wire, None left out, UTF-8 unescaped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 
 
@@ -26,12 +27,22 @@ class ModelRenderer(BaseRenderer):
         return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+class Unread(BaseParser):
+    """Leaves the body where it is: views read it as it came. Session authentication looks for a form in it."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+
 class OnlyJSON(BaseContentNegotiation):
     """There is one form; whatever a client accepts, it gets that (RFC 9110 §12.4.1 allows it)."""
 
     def select_parser(self, request: Any, parsers: Any) -> Any:
-        """Return no parser: views read the raw body."""
-        return None
+        """Return the one parser."""
+        return parsers[0]
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> tuple[Any, str]:
         """Return the one renderer."""
