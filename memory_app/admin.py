@@ -23,6 +23,7 @@ from memory_app.models import (
     RetrievalEvent,
     StatisticsHealth,
 )
+from memory_app.operations import repair
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
@@ -64,8 +65,6 @@ class RepairMarkerAdmin(ReadOnlyAdmin):
     @admin.action(description=_("Requeue selected dead and cancelled repairs"), permissions=["retry"])
     def requeue(self, request: HttpRequest, queryset: QuerySet[RepairMarker]) -> None:
         """Ask for the selected rows again."""
-        from memory_app.operations import repair
-
         count = repair.requeue(queryset)
         text = ngettext("%(count)d repair was requeued.", "%(count)d repairs were requeued.", count)
         self.message_user(request, text % {"count": count}, messages.SUCCESS if count else messages.WARNING)
@@ -73,8 +72,6 @@ class RepairMarkerAdmin(ReadOnlyAdmin):
     @admin.action(description=_("Cancel selected waiting and dead repairs"), permissions=["retry"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[RepairMarker]) -> None:
         """Give the selected rows up."""
-        from memory_app.operations import repair
-
         count = repair.cancel(queryset)
         text = ngettext("%(count)d repair was cancelled.", "%(count)d repairs were cancelled.", count)
         self.message_user(request, text % {"count": count}, messages.SUCCESS if count else messages.WARNING)
@@ -146,3 +143,6 @@ class GlobalRelationCountAdmin(CountAdmin):
     """Counters over all hubs."""
 
     list_display: Any = ("collection", "relation", "object_type", "total", "active", "current")
+
+
+from memory_app.chat import admin as _chat_admin  # noqa: E402, F401 - its pages stand on ReadOnlyAdmin

@@ -130,6 +130,11 @@ def storable(value: Any) -> bool:
     return True
 
 
+def storable_text(text: str) -> str:
+    """Return a text with a mark in place of what no database text holds."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
 def folded(text: str) -> str:
     """Return a text as searches compare it."""
-    return _UNSTORABLE.sub("\ufffd", text.casefold())
+    return storable_text(text.casefold())

@@ -170,8 +170,8 @@ class MemoryCompanion:
                     source_conversation_id=exchange.thread_id,
                     raw_ref=messages[0].id,
                 ),
-                observations=[self._observation(message) for message in messages],
-                raw_refs=[message.id for message in messages],
+                observations=tuple(self._observation(message) for message in messages),
+                raw_refs=tuple(message.id for message in messages),
             )
         except Exception as error:
             self._failed("remember", exchange.thread_id, error)
