@@ -27,7 +27,7 @@ from charactermemory import (
 )
 from charactermemory.domain.objects import memory_time
 from charactermemory.recall.omissions import LifecycleFilterReason, StaleCandidateReason
-from charactermemory.recall.ranking import Path
+from charactermemory.recall.ranking import Path, Scores
 
 ROADS = {"topic": "the topic", "anchor": "who is there"}
 """Roads in words; one that is not here goes by its token."""
@@ -38,7 +38,9 @@ class Entry:
     """One memory of the pack.
 
     `kind` is its type in words, `when` the time it is of, `roads` and `way` say why it came: which cues
-    reached it, and over which memories and relations; an empty way means directly.
+    reached it, and over which memories and relations; an empty way means directly. `match` is how well it
+    fits the topic itself, in meaning and in words, without what stands around it: from 0 to 1 among the memories
+    of one answer; unlike the rank it compares across sections.
     """
 
     ref: MemoryObjectRef
@@ -48,6 +50,7 @@ class Entry:
     when: datetime
     roads: str
     way: str
+    match: float
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,9 @@ class _Words:
         self.content |= {ref: item.object for ref, item in self.read.items() if not item.suppressed}
         notions = {ref.id for ref in self.content if ref.object_type is ObjectType.ENTITY}
         self.names: Mapping[MemoryId, tuple[str, ...]] = memory.stores.graph.names_of(notions)
+        found = [admission.scores for admission in pack.admissions]
+        self.most_alike = max((scores.similarity or 0.0 for scores in found), default=0.0) or 1.0
+        self.most_words = max((scores.lexical or 0.0 for scores in found), default=0.0) or 1.0
 
     def _referred(self) -> Iterator[MemoryObjectRef]:
         for admission in self.outcome.pack.admissions:
@@ -161,7 +167,12 @@ class _Words:
                 when=item.last_touched_at if isinstance(item, MemoryThread) else memory_time(item),
                 roads=" and ".join(ROADS.get(road, road) for road in admission.admitted_by),
                 way=self._way(admission.path),
+                match=self._match(admission.scores),
             )
+
+    def _match(self, scores: Scores) -> float:
+        alike = max(scores.similarity or 0.0, 0.0) / self.most_alike
+        return (alike + (scores.lexical or 0.0) / self.most_words) / 2
 
     def _way(self, path: Path) -> str:
         """Name the memories passed on the way, each with the relation that led on from it."""

@@ -24,10 +24,13 @@ def context_of(question: Question) -> RetrievalContext:
 
 
 def essence(found: Recollection) -> Recollection:
-    """Return an answer cut to what fits a screen."""
+    """Return an answer cut to what fits a screen: the best matches of all sections, best first.
+
+    Ranks compare within a section; a turn gathers more from what stands around it than a belief can.
+    """
     taken: Counter[str] = Counter()
     entries: list[Entry] = []
-    for entry in found.entries:
+    for entry in sorted(found.entries, key=lambda entry: -entry.match):
         if len(entries) < SHOWN and taken[entry.section] < SHOWN_OF_SECTION:
             taken[entry.section] += 1
             entries.append(entry)
