@@ -22,6 +22,7 @@ from charactermemory.upkeep.indexing import (
     Reading,
     embed_lacking,
     read_synced,
+    synced_head,
     unreadable,
     write_points,
 )
@@ -153,6 +154,7 @@ def _write_statistics(stores: Stores, refs: Sequence[MemoryObjectRef], reading: 
     causes: list[Cause] = []
     try:
         ends = read_ends(stores.graph.read, reading.stored)
+        high = synced_head(stores) if ends else reading.high
     except StoreError as error:
         return _statistics_failed(refs, (Cause.of("graph_read", error),))
     try:
@@ -161,7 +163,7 @@ def _write_statistics(stores: Stores, refs: Sequence[MemoryObjectRef], reading: 
         causes.append(Cause.of("graph_read", missing))
         projection = missing.projection
     try:
-        stores.statistics.apply(projection, reading.as_of)
+        stores.statistics.apply(projection, high)
         if not causes:
             stores.statistics_ledger.settle(refs, reading.as_of)
         if not stores.shared:

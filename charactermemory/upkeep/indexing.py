@@ -63,10 +63,14 @@ class IndexReport:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the graph said, when (monotonic seconds), and as of which commit at least."""
+    """What the graph said, and when (monotonic seconds).
+
+    Commits land while it is read: it holds all up to `as_of`, perhaps some up to `high`, and none after that.
+    """
 
     stored: Mapping[MemoryObjectRef, Stored]
     as_of: int
+    high: int
     read_at: float
 
     @property
@@ -101,10 +105,20 @@ def read_synced(stores: Stores, refs: Sequence[MemoryObjectRef]) -> Reading:
     Raises:
         StoreError: the graph could not be read or synced.
     """
-    as_of = stores.graph.head()
-    reading = Reading(stores.graph.read(refs), as_of, time.monotonic())
+    as_of, read_at = stores.graph.head(), time.monotonic()
+    stored = stores.graph.read(refs)
+    return Reading(stored, as_of, synced_head(stores), read_at)
+
+
+def synced_head(stores: Stores) -> int:
+    """Return the greatest commit that what was read so far may hold, once it is durable.
+
+    Raises:
+        StoreError: the graph could not be read or synced.
+    """
+    high = stores.graph.head()
     stores.graph.sync()
-    return reading
+    return high
 
 
 def embed_lacking(
@@ -193,7 +207,7 @@ def _attempt(
         detail = "the graph read this write rests on is too old; it is tried again"
         return _failed(refs, Cause(cause="graph_query", detail=detail), operation)
     try:
-        target.write(upserts, deletes, reading.as_of)
+        target.write(upserts, deletes, reading.high)
     except StoreError as error:
         return _failed(refs, Cause.of("vector_database", error), operation)
     return ()
