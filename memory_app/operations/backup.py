@@ -48,12 +48,13 @@ def backup(collection: str, folder: Path) -> BackedUp:
         Refused: no such collection, or a backup is there already.
         CharacterMemoryError, OSError: a store cannot be copied.
     """
-    memory = opening.existing(collection)
+    opening.require(collection)
     target = folder / collection
     if target.exists():
         raise Refused(f"{target} is there already; back up into a folder of its own")
     target.mkdir(parents=True)
-    report = memory.upkeep.backup(target)
+    with opening.existing(collection) as memory:
+        report = memory.upkeep.backup(target)
     if not report.graph:
         exporting.export(collection, target / "graph")
     done = BackedUp(collection, target, report, exported=not report.graph)

@@ -10,7 +10,6 @@ from typing import Any
 from django.db.models import Count
 
 from charactermemory import CharacterMemoryError
-from memory_app import runtime
 from memory_app.models import MemoryCollection, RepairMarker
 from memory_app.operations import opening
 
@@ -59,15 +58,16 @@ def _describe(name: str, row: MemoryCollection | None, repairs: dict[str, int]) 
             "embedding_fingerprint": row.embedding_fingerprint,
         }
     try:
-        stores = runtime.get_memory(name).stores
-        head = stores.graph.head()
-        return Described(
-            **known | {"embedding_fingerprint": stores.embedder.fingerprint()},
-            head=head,
-            points=stores.vectors.count(),
-            vector_backlog=max(head - stores.vectors.cursor().applied, 0),
-            statistics_backlog=max(head - stores.statistics.cursor().applied, 0),
-            statistics=stores.statistics.health(head).state,
-        )
+        with opening.existing(name) as memory:
+            stores = memory.stores
+            head = stores.graph.head()
+            return Described(
+                **known | {"embedding_fingerprint": stores.embedder.fingerprint()},
+                head=head,
+                points=stores.vectors.count(),
+                vector_backlog=max(head - stores.vectors.cursor().applied, 0),
+                statistics_backlog=max(head - stores.statistics.cursor().applied, 0),
+                statistics=stores.statistics.health(head).state,
+            )
     except CharacterMemoryError as error:
         return Described(**known, error=error.code)

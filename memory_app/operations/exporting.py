@@ -57,7 +57,7 @@ def export(collection: str, folder: Path, progress: Callable[[int], None] = lamb
         Refused: no such collection, or a file is there already.
         CharacterMemoryError: the graph cannot be read.
     """
-    memory = opening.existing(collection)
+    opening.require(collection)
     target = folder / f"{collection}.trig"
     beside = folder / f"{collection}.manifest.json"
     for path in (target, beside):
@@ -66,7 +66,8 @@ def export(collection: str, folder: Path, progress: Callable[[int], None] = lamb
     folder.mkdir(parents=True, exist_ok=True)
     draft = target.with_suffix(".trig.part")
     try:
-        manifest = _write(memory, draft, target.name, progress)
+        with opening.existing(collection) as memory:
+            manifest = _write(memory, draft, target.name, progress)
         _durable(beside, manifest.to_json().encode())
         os.replace(draft, target)
     except BaseException:

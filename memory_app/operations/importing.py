@@ -10,7 +10,6 @@ from typing import Any
 
 from charactermemory.upkeep.sweep import SweepReport
 from memory_app import runtime
-from memory_app.models import MemoryCollection
 from memory_app.operations import repair
 from memory_app.operations.exporting import FORMAT, Manifest
 from memory_app.operations.opening import Refused
@@ -85,7 +84,6 @@ def import_export(path: Path, collection: str | None = None) -> Imported:
             f"collection {name} is not empty (it has {graph.head()} commits); import into another name, "
             "or erase it first"
         )
-    MemoryCollection.objects.get_or_create(name=name)
     with (path.parent / manifest.file).open("rb") as file:
         triples = memory.upkeep.load(file)
     if graph.head() != manifest.head:

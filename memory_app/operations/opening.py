@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from charactermemory import CharacterMemory
 from memory_app import runtime
 from memory_app.conf import given_mapping
@@ -12,15 +15,20 @@ class Refused(Exception):
     """An operation cannot be done as asked; the message says why and what to do. Nothing was changed."""
 
 
-def existing(collection: str) -> CharacterMemory:
-    """Return the open memory called `collection`; nothing is created for a name that is not there.
+@contextmanager
+def existing(collection: str) -> Iterator[CharacterMemory]:
+    """Lend the memory called `collection`, an archived one too; nothing is created for a name that is not there.
 
     Raises:
         Refused: there is no such collection; lists those that are.
         CharacterMemoryError: it cannot be opened.
     """
     require(collection)
-    return runtime.get_memory(collection)
+    if MemoryCollection.objects.filter(name=collection, archived=True).exists():
+        with runtime.open_memory(collection) as memory:
+            yield memory
+    else:
+        yield runtime.get_memory(collection)
 
 
 def require(*collections: str) -> None:

@@ -68,23 +68,24 @@ def rebuild_statistics(collection: str) -> int:
         Refused, CharacterMemoryError: as above; the old rows serve on.
     """
     started = database_now()
-    memory = opening.existing(collection)
+    opening.require(collection)
     with lease.held(f"rebuild-statistics:{collection}", worker_id(), started, LEASE_SECONDS) as mine:
         if not mine:
             raise Refused(f"the statistics of {collection} are being rebuilt already")
-        applied = memory.upkeep.rebuild_statistics()
+        with opening.existing(collection) as memory:
+            applied = memory.upkeep.rebuild_statistics()
     desk.settled_by_rebuild(collection, "statistics", started, (), database_now())
     return applied
 
 
 def count_objects(collection: str) -> dict[str, int]:
     """Return what a rebuild would read, by object type; nothing is written."""
-    memory = opening.existing(collection)
     counts = dict.fromkeys((kind.value for kind in ObjectType), 0)
     after: str | None = None
-    while True:
-        refs, after = memory.stores.graph.scan(after, 1000)
-        for ref in refs:
-            counts[ref.object_type.value] += 1
-        if after is None:
-            return counts
+    with opening.existing(collection) as memory:
+        while True:
+            refs, after = memory.stores.graph.scan(after, 1000)
+            for ref in refs:
+                counts[ref.object_type.value] += 1
+            if after is None:
+                return counts

@@ -48,7 +48,7 @@ def verify(collection: str, *, repair: bool = False) -> Verified:
     Raises:
         Refused, CharacterMemoryError: it is not there, or a store cannot be read.
     """
-    upkeep = opening.existing(collection).upkeep
-    found = upkeep.verify(repair=repair)
-    needed = found.differences or found.went_back
-    return Verified(collection, found, upkeep.verify() if repair and needed else None)
+    with opening.existing(collection) as memory:
+        found = memory.upkeep.verify(repair=repair)
+        needed = found.differences or found.went_back
+        return Verified(collection, found, memory.upkeep.verify() if repair and needed else None)

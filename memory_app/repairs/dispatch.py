@@ -13,6 +13,8 @@ from typing import Protocol
 
 from django.db import close_old_connections
 
+from memory_app.conf import app_settings
+
 logger = logging.getLogger(__name__)
 
 ROUND_SECONDS = 30.0
@@ -172,9 +174,7 @@ atexit.register(stop)
 
 
 def _configured() -> str:
-    from memory_app.conf import app_settings
-
-    return str(app_settings().dispatch)
+    return app_settings().dispatch
 
 
 def _make(name: str) -> Dispatcher:

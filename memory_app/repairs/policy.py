@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from memory_app.conf import app_settings
 from memory_app.repairs.backoff import BASE_SECONDS, CAP_SECONDS
 
 
@@ -22,7 +23,7 @@ class Policy:
         keep_days: how long settled rows are kept.
     """
 
-    batch: int = 100
+    batch: int = 50
     lease_seconds: float = 360.0
     max_attempts: int = 8
     backoff_base_seconds: float = BASE_SECONDS
@@ -33,8 +34,6 @@ class Policy:
     @classmethod
     def configured(cls) -> Self:
         """Return what `settings.CHARACTER_MEMORY` says."""
-        from memory_app.conf import app_settings
-
         configured = app_settings()
         return cls(
             batch=configured.repair_batch,
