@@ -47,6 +47,10 @@ class Ground(ABC):
     def __init__(self) -> None:
         self.clock = SteppingClock()
 
+    def writer_lock(self) -> WriterLock:
+        """Return the writer lock of a new process: it remembers no number of an earlier one."""
+        return ThreadWriterLock(f"process {next(_processes)}")
+
     @abstractmethod
     def start(self) -> None:
         """Begin a process: open the memory."""
@@ -111,9 +115,12 @@ class MemoryGround(Ground):
             ),
             (in_memory, "InMemoryConnection", lambda steps: _kept(self.connection, "graph", steps)),
             lambda steps, *_: _kept(self.index, "index", steps),
-            lambda steps, _: _kept(self.statistics, "statistics", steps),
-            process_lock(),
+            lambda steps, _: self._open_statistics(steps),
+            self.writer_lock(),
         )
+
+    def _open_statistics(self, steps: Steps) -> Stepped:
+        return _kept(self.statistics, "statistics", steps)
 
     def connect(self) -> Connection:
         """See `Ground`."""
@@ -150,17 +157,12 @@ class DiskGround(Ground):
             lambda steps, collection: Stepped(
                 open_statistics("sqlite", path or "", collection), "statistics", steps
             ),
-            process_lock(),
+            self.writer_lock(),
         )
 
     def connect(self) -> Connection:
         """See `Ground`."""
         return embedded.EmbeddedConnection(self.settings.oxigraph_path or Path(), COLLECTION)
-
-
-def process_lock() -> WriterLock:
-    """The writer lock of a new process: it remembers no number of an earlier one."""
-    return ThreadWriterLock(f"process {next(_processes)}")
 
 
 def _kept(inner: Any, port: str, steps: Steps) -> Stepped:

@@ -43,9 +43,13 @@ class Steps:
         self.dead = False
         self._buried = False
 
+    def kill(self) -> None:
+        """End the process: from now on every call raises."""
+        self.dead = True
+
     def crash(self) -> None:
         """End the process here."""
-        self.dead = True
+        self.kill()
         raise Crash
 
     def bury(self) -> None:
