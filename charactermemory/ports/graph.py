@@ -213,11 +213,14 @@ class GraphStore(Protocol):
         relations: Collection[RelationType],
         cap: int,
         turns: Collection[tuple[MemoryId, int]] = (),
+        sparing: Collection[tuple[MemoryObjectRef, RelationType]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """Return the edges touching each node, in one round trip.
 
         At most `cap` + 1 edges are read per (node, relation, direction); the one over tells that there is more
         and is left out. `turns` are (episode, position) pairs of episodes among the nodes, looked up exactly.
+        `sparing` are (node, relation) pairs of which the caller knows a better choice: where more than `cap`
+        edges come in, `capped` says so and none is returned, nor read once that is known.
         """
         ...
 

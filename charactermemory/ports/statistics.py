@@ -77,6 +77,10 @@ class Health:
     cause: str | None = None
 
 
+HubKey = tuple[MemoryObjectRef, RelationType, ObjectType]
+"""A hub, and what at it: objects of one type by one relation."""
+
+
 class StatisticsStore(Protocol):
     """One collection's statistics. Thread-safe. Everything raises `RetrievalStatsStoreError`."""
 
@@ -108,14 +112,12 @@ class StatisticsStore(Protocol):
         ...
 
     def best(
-        self,
-        hub: MemoryObjectRef,
-        relation: RelationType,
-        object_type: ObjectType,
-        scope: CountScope,
-        limit: int,
-    ) -> list[MemoryObjectRef]:
-        """Return the hub's best objects in scope: salience, then memory time, both descending, then id."""
+        self, hubs: Collection[HubKey], scope: CountScope, limit: int
+    ) -> dict[HubKey, list[MemoryObjectRef]]:
+        """Return each hub's best objects in scope: salience, then memory time, both descending, then id.
+
+        A hub without any has no key.
+        """
         ...
 
     def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:

@@ -6,7 +6,7 @@ decides what is admitted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from charactermemory.domain.kinds import RelationType
@@ -32,6 +32,9 @@ HUB_PAIRS: dict[RelationType, ObjectType] = {
 
 HUB_TYPES = frozenset({ObjectType.ENTITY, ObjectType.MEMORY_THREAD, ObjectType.EPISODE})
 """The types whose edges the statistics keep (decisions R11)."""
+
+SPARED_TYPES = frozenset({ObjectType.ENTITY, ObjectType.MEMORY_THREAD})
+"""Hubs of which a crowd is not read where the statistics know the best."""
 
 STATED_TYPES = frozenset(
     {ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY, ObjectType.MEMORY_THREAD}
@@ -127,14 +130,22 @@ class Explorer:
         relations = sorted(self._limits.relations, key=lambda relation: relation.rank)
         episodes = {node.id for node in fresh if node.object_type is ObjectType.EPISODE}
         turns = [spot for spot in beside if spot[0] in episodes] if self._sees_turns else []
-        read = self._graph.neighbours(fresh, relations, self._limits.max_hub_edges, turns)
+        cap = self._limits.max_hub_edges
+        spared = self._spared(fresh)
+        read = self._graph.neighbours(fresh, relations, cap, turns, spared)
+        best = self._best(read)
+        if best is None and spared:
+            # What was spared for the sake of statistics that then failed is read after all.
+            read |= self._graph.neighbours({node for node, _ in spared}, relations, cap)
         for node, around in read.items():
             for position, observation in around.turns.items():
                 ref = MemoryObjectRef.of(ObjectType.OBSERVATION, observation)
                 self._cues.turns[node.id, position] = ref
             if around.capped:
                 self.found.capped.add(node)
-                around = self._with_best(node, around)
+            more = [edge for edge in (best or {}).get(node, ()) if edge not in around.edges]
+            self.found.suggested.update(more)
+            around = Neighbourhood((*around.edges, *more), around.capped)
             self.found.around[node] = neighbours_of(node, around, self._limits)
 
     @property
@@ -142,22 +153,47 @@ class Explorer:
         limits = self._limits
         return RelationType.OBSERVED_IN in limits.relations and ObjectType.OBSERVATION in limits.types
 
-    def _with_best(self, hub: MemoryObjectRef, around: Neighbourhood) -> Neighbourhood:
-        """Add the best objects of a hub with more edges than were read, as the statistics know them."""
-        if hub.object_type not in HUB_TYPES or not self._trust:
-            return around
-        known = set(around.edges)
-        more: list[Edge] = []
+    def _spared(self, nodes: Iterable[MemoryObjectRef]) -> list[tuple[MemoryObjectRef, RelationType]]:
+        """Return the hubs and relations of which the statistics know a better choice than some edges.
+
+        Not those of an episode: which of its turns the topic found is known here alone.
+        """
+        if not self._trust:
+            return []
+        return [
+            (node, relation)
+            for node in nodes
+            if node.object_type in SPARED_TYPES
+            for relation, kind in HUB_PAIRS.items()
+            if relation in self._limits.relations and kind in self._limits.types
+        ]
+
+    def _best(
+        self, read: Mapping[MemoryObjectRef, Neighbourhood]
+    ) -> dict[MemoryObjectRef, list[Edge]] | None:
+        """Return edges to the best objects of hubs with more edges than were read, as the statistics know them.
+
+        None if the statistics failed.
+        """
+        wanted = [
+            (node, relation, kind)
+            for node, around in read.items()
+            if node.object_type in HUB_TYPES
+            for relation, outgoing in sorted(around.capped)
+            if not outgoing and (kind := HUB_PAIRS.get(relation)) in self._limits.types
+        ]
+        if not wanted:
+            return {}
+        if not self._trust:
+            return None
         try:
-            for relation, outgoing in sorted(around.capped):
-                kind = HUB_PAIRS.get(relation)
-                if outgoing or kind is None or kind not in self._limits.types:
-                    continue
-                best = self._trust.statistics.best(
-                    hub, relation, kind, count_scope(self._policy), self._limits.max_fanout_per_node
-                )
-                more += [edge for ref in best if (edge := Edge(ref, relation, hub)) not in known]
+            best = self._trust.statistics.best(
+                wanted, count_scope(self._policy), self._limits.max_fanout_per_node
+            )
         except RetrievalStatsStoreError as error:
             self._trust.lost("best_read", error)
-        self.found.suggested.update(more)
-        return Neighbourhood((*around.edges, *more), around.capped)
+            return None
+        found: dict[MemoryObjectRef, list[Edge]] = {}
+        for (node, relation, _), objects in best.items():
+            found.setdefault(node, []).extend(Edge(ref, relation, node) for ref in objects)
+        return found

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +113,10 @@ class RecordingConnection:
         """See `Connection`."""
         with self._call("match"):
             return self.inner.match(graph, patterns)
+
+    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+        """See `Connection`; over a network no call, so none is recorded."""
+        return self.inner.occurring(graph, predicates)
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection`."""

@@ -8,9 +8,8 @@ library serialises, never by formatting user text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
@@ -38,8 +37,7 @@ STORE_NAME = "graph store"
 """What errors call every connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """One triple pattern, read up to `limit` triples; None matches anything."""
 
     subject: NamedNode | None
@@ -93,6 +91,10 @@ class Connection(Protocol):
         Which triples are returned when there are more than `limit` is the store's choice. Embedded, each
         pattern is a snapshot of its own; over HTTP all of them are one.
         """
+        ...
+
+    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+        """Return the predicates that some triple of `graph` has; all of them where telling is no local call."""
         ...
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ what became of the commit (consistency.md §1).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -247,6 +247,11 @@ class EmbeddedConnection:
         """See `Connection`."""
         with self._shared().use() as opened:
             return opened.engine.match(graph, patterns)
+
+    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+        """See `Connection`."""
+        with self._shared().use() as opened:
+            return opened.engine.occurring(graph, predicates)
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection`."""

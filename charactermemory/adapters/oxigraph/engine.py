@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from operator import attrgetter
 from typing import TypeVar
 
 from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, RdfFormat, Store, Triple
@@ -47,23 +46,14 @@ class Engine:
         return _reading(lambda: _truth(self.store.query(text)))
 
     def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
-        """See `Connection.match`; an iterator per pattern, cut off at its limit.
+        """See `Connection.match`; an iterator per pattern, cut off at its limit."""
+        return _reading(lambda: [self._match(graph, pattern) for pattern in patterns])
 
-        Of predicates that occur nowhere nothing is asked: a recall asks for every relation of dozens of nodes,
-        and most collections use a few.
-        """
-        return _reading(lambda: self._match_all(graph, patterns))
-
-    def _match_all(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
-        absent = {
-            predicate
-            for predicate in {pattern.predicate for pattern in patterns}
-            if predicate is not None and not self._occurs(graph, predicate)
-        }
-        return [[] if item.predicate in absent else self._match(graph, item) for item in patterns]
+    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+        """See `Connection.occurring`; what once occurred does for good, since graphs only grow."""
+        return _reading(lambda: {item for item in predicates if self._occurs(graph, item)})
 
     def _occurs(self, graph: NamedNode, predicate: NamedNode) -> bool:
-        """Whether any triple has the predicate; once one has, that stays so, for the graph only grows."""
         if (graph, predicate) not in self._occurring:
             if not self._match(graph, Pattern(None, predicate, None, 1)):
                 return False
@@ -71,15 +61,9 @@ class Engine:
         return True
 
     def _match(self, graph: NamedNode, pattern: Pattern) -> list[Triple]:
-        return list(
-            map(
-                attrgetter("triple"),
-                islice(
-                    self.store.quads_for_pattern(pattern.subject, pattern.predicate, pattern.object, graph),
-                    pattern.limit,
-                ),
-            )
-        )
+        subject, predicate, object_, limit = pattern
+        quads = list(islice(self.store.quads_for_pattern(subject, predicate, object_, graph), limit))
+        return [quad.triple for quad in quads] if quads else []
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection.dump`; spooled to an unnamed file, so a slow reader does not hold the engine."""

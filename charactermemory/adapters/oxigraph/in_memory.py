@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pyoxigraph import NamedNode, Triple
@@ -58,6 +58,10 @@ class InMemoryConnection:
     def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
         """See `Connection`."""
         return self._use().match(graph, patterns)
+
+    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+        """See `Connection`."""
+        return self._use().occurring(graph, predicates)
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection`."""

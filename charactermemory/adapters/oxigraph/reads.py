@@ -24,6 +24,7 @@ from charactermemory.adapters.oxigraph.hydration import (
     SETTING_PREDICATES,
     Snapshot,
 )
+from charactermemory.adapters.oxigraph.kept import Crowds, Places
 from charactermemory.adapters.oxigraph.mapping import scene_iri, setting_iri
 from charactermemory.adapters.oxigraph.terms import (
     INSTANT,
@@ -44,6 +45,9 @@ from charactermemory.ports.graph import Edge, Neighbourhood, Place
 CHUNK = 500
 """References named in one query where an answer may be put together from several."""
 
+ROWS_PER_NODE = 64
+"""Rows read of an object's node on average at most, before it is read field by field; they have about 15."""
+
 Item = TypeVar("Item")
 
 _PREDICATES = tuple(
@@ -53,6 +57,8 @@ _PREDICATES = tuple(
 )
 _NUMBERS = {predicate: number for number, predicate in enumerate(_PREDICATES)}
 _OBSERVATIONS = f"{cm.BASE}{ObjectType.OBSERVATION.value}:"
+_HUBS = (ObjectType.ENTITY, ObjectType.MEMORY_THREAD)
+"""What is commonly linked to so much that passing over it is no option."""
 _SUPPRESSIBLE = (ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY)
 
 
@@ -103,6 +109,8 @@ class Reads:
         self._graph = graph
         self._contents = Contents()
         self._fresh = _Fresh(None, {})
+        self._crowds = Crowds()
+        self._places = Places()
 
     def committed(self, contents: Sequence[Content], event: LifecycleEvent | None) -> None:
         """Take note of what the holder of the writer lock has just added.
@@ -128,7 +136,10 @@ class Reads:
             return {ref: fresh.stored[ref] for ref in ordered}
         known = {} if anew else self._contents.among(ordered)
         request = _Request(self._graph, ordered, known)
-        snapshot = request.collect(self._connection.query(request.text()))
+        rows = self._connection.query(request.text())
+        if request.overflowed(rows):
+            rows = self._connection.query(request.text(sparing=True))
+        snapshot = request.collect(rows)
         if snapshot.contradicts(known):  # the graph went back, and on from there
             return self.read(ordered, anew=True)
         stored = ((ref, snapshot.stored(ref, known.get(ref))) for ref in ordered)
@@ -211,33 +222,50 @@ class Reads:
         relations: Collection[RelationType],
         cap: int,
         turns: Collection[tuple[MemoryId, int]] = (),
+        sparing: Collection[tuple[MemoryObjectRef, RelationType]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """See `GraphStore.neighbours`; one batch of limited patterns."""
-        asked = [
-            (ref, relation, outgoing)
-            for ref in dict.fromkeys(nodes)
+        spared = set(sparing)
+        crowded = self._crowds.exceeding(cap, spared)
+        crowds: defaultdict[MemoryObjectRef, set[RelationType]] = defaultdict(set)
+        for ref, relation in crowded:
+            crowds[ref].add(relation)
+        occurring = self._connection.occurring(self._graph, [cm.RELATIONS[item] for item in relations])
+        predicates = [
+            (relation, predicate)
             for relation in dict.fromkeys(relations)
-            for outgoing in (True, False)
+            if (predicate := cm.RELATIONS[relation]) in occurring
         ]
-        iris = {ref: ref_iri(ref) for ref in nodes}
-        patterns = [
-            Pattern(iris[ref], cm.RELATIONS[relation], None, cap + 1)
-            if outgoing
-            else Pattern(None, cm.RELATIONS[relation], iris[ref], cap + 1)
-            for ref, relation, outgoing in asked
-        ]
+        asked: list[tuple[MemoryObjectRef, RelationType, bool]] = []
+        patterns: list[Pattern] = []
+        for ref in dict.fromkeys(nodes):
+            iri = ref_iri(ref)
+            known = crowds.get(ref, ())
+            for relation, predicate in predicates:
+                asked.append((ref, relation, True))
+                patterns.append(Pattern(iri, predicate, None, cap + 1))
+                if relation not in known:
+                    asked.append((ref, relation, False))
+                    patterns.append(Pattern(None, predicate, iri, cap + 1))
         # Two rather than one: what was written twice under one position is read the same way every time.
         patterns += [Pattern(None, cm.TURN, turn_iri(*place), 2) for place in turns]
+        answers = self._connection.match(self._graph, patterns) if patterns else []
         edges: dict[MemoryObjectRef, list[Edge]] = {ref: [] for ref in nodes}
         capped: dict[MemoryObjectRef, set[tuple[RelationType, bool]]] = {ref: set() for ref in nodes}
-        answers = self._connection.match(self._graph, patterns) if patterns else []
         for (ref, relation, outgoing), triples in zip(asked, answers, strict=False):
+            if not triples:
+                continue
             if len(triples) > cap:
                 capped[ref].add((relation, outgoing))
+                if not outgoing and (ref, relation) in spared:
+                    crowded.add((ref, relation))
+                    continue
             for triple in triples[:cap]:
                 other = found_ref(triple.object if outgoing else triple.subject)
-                source, target = (ref, other) if outgoing else (other, ref)
-                edges[ref].append(Edge(source, relation, target))
+                edges[ref].append(Edge(ref, relation, other) if outgoing else Edge(other, relation, ref))
+        self._crowds.note(cap, crowded)
+        for ref, relation in crowded:
+            capped[ref].add((relation, False))
         standing: dict[MemoryObjectRef, dict[int, MemoryId]] = {ref: {} for ref in nodes}
         for (episode_id, position), triples in zip(turns, answers[len(asked) :], strict=True):
             episode = MemoryObjectRef.of(ObjectType.EPISODE, episode_id)
@@ -255,10 +283,11 @@ class Reads:
         }
 
     def places(self, observation_ids: Collection[MemoryId]) -> dict[MemoryId, Place]:
-        """See `GraphStore.places`; one query."""
-        ids = list(dict.fromkeys(observation_ids))
+        """See `GraphStore.places`; one query for those whose place is not known yet: it never changes."""
+        known = self._places.among(observation_ids)
+        ids = [item for item in dict.fromkeys(observation_ids) if item not in known]
         if not ids:
-            return {}
+            return known
         nodes = [(number, object_iri(ObjectType.OBSERVATION, item)) for number, item in enumerate(ids)]
         asked = queries.crossed(self._graph, nodes, [(0, cm.TURN), (1, cm.SPEAKER)])
         speakers: dict[MemoryId, MemoryId] = {}
@@ -269,7 +298,9 @@ class Reads:
                 speakers[observation] = found_ref(value).id
             else:
                 places[observation] = _place(value)
-        return {item: Place(*place, speakers.get(item)) for item, place in places.items()}
+        found = {item: Place(*place, speakers.get(item)) for item, place in places.items()}
+        self._places.keep(found)
+        return known | found
 
     def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:
         """See `GraphStore.turns`."""
@@ -306,6 +337,7 @@ class _Request:
         self, graph: NamedNode, refs: Sequence[MemoryObjectRef], known: Container[MemoryObjectRef]
     ) -> None:
         self._graph = graph
+        self._limit = 1
         self._subjects = [ref_iri(ref) for ref in refs]
         self._refs = list(refs)
         numbered = list(enumerate(zip(refs, self._subjects, strict=True)))
@@ -326,12 +358,20 @@ class _Request:
         self._refs.append(ref)
         return len(self._subjects) - 1, node
 
-    def text(self) -> str:
-        """Return the query."""
-        groups = [
-            self._fields(subjects, OBJECT_PREDICATES[object_type])
-            for object_type, subjects in self._unknown.items()
-        ]
+    def overflowed(self, rows: Sequence[Row]) -> bool:
+        """Whether some object has so many links that its fields may be missing; then ask sparingly."""
+        marker = str(queries.WHOLE)
+        return len(rows) >= self._limit and sum(row[1].value == marker for row in rows) >= self._limit  # type: ignore[union-attr]
+
+    def text(self, sparing: bool = False) -> str:
+        """Return the query; with `sparing` it looks up field by field and leaves links alone."""
+        groups = []
+        passed: list[tuple[int, NamedNode]] = []
+        for object_type, subjects in self._unknown.items():
+            if sparing or object_type in _HUBS:
+                groups.append(self._fields(subjects, OBJECT_PREDICATES[object_type]))
+            else:
+                passed += subjects
         if self._known:
             groups.append(queries.one_field(self._graph, self._known, _NUMBERS[cm.DIGEST], cm.DIGEST))
         if self._suppressible:
@@ -344,10 +384,16 @@ class _Request:
             owners = [self._refs[number] for number, _ in episodes]
             scenes = [self._numbered(ref, scene_iri(ref_iri(ref))) for ref in owners]
             settings = [self._numbered(ref, setting_iri(scene_iri(ref_iri(ref)))) for ref in owners]
-            groups.append(self._fields(scenes, SCENE_PREDICATES))
-            groups.append(self._fields(settings, SETTING_PREDICATES))
+            if sparing:
+                groups.append(self._fields(scenes, SCENE_PREDICATES))
+                groups.append(self._fields(settings, SETTING_PREDICATES))
+            else:
+                passed += [*scenes, *settings]
             groups.append(queries.parts(self._graph, scenes, cm.PARTICIPANT))
             groups.append(queries.parts(self._graph, scenes, cm.CUSTOM_VALUE))
+        if passed:
+            self._limit = ROWS_PER_NODE * (len(passed) + 1)
+            groups.append(queries.whole(self._graph, passed, self._limit))
         return queries.snapshot(groups)
 
     def _fields(self, subjects: list[tuple[int, NamedNode]], predicates: Sequence[NamedNode]) -> str:
@@ -362,6 +408,9 @@ class _Request:
                 continue
             if what >= 0:
                 snapshot.node(self._subjects[number]).add(_PREDICATES[what], value)
+            elif what == queries.WHOLE:
+                if predicate in _NUMBERS:
+                    snapshot.node(self._subjects[number]).add(predicate, value)  # type: ignore[arg-type]
             elif what == queries.PART and isinstance(node, NamedNode) and isinstance(predicate, NamedNode):
                 snapshot.node(node).add(predicate, value)
             elif what == queries.SUPPRESSION:

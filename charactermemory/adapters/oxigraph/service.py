@@ -6,7 +6,7 @@ sent without an answer, which the writer settles (consistency.md R4, §10). An u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -145,6 +145,10 @@ class ServiceConnection:
             place = int(getattr(number, "value", -1))
             found[place].append(_triple(patterns[place], ends))
         return found
+
+    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+        """See `Connection`; asking would cost a round trip, so all may."""
+        return set(predicates)
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection`; streamed while the endpoint evaluates."""

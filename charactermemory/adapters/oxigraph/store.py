@@ -144,9 +144,10 @@ class OxigraphStore:
         relations: Collection[RelationType],
         cap: int,
         turns: Collection[tuple[MemoryId, int]] = (),
+        sparing: Collection[tuple[MemoryObjectRef, RelationType]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """See `GraphStore`."""
-        return self._reads.neighbours(nodes, relations, cap, turns)
+        return self._reads.neighbours(nodes, relations, cap, turns, sparing)
 
     def places(self, observation_ids: Collection[MemoryId]) -> dict[MemoryId, Place]:
         """See `GraphStore`."""

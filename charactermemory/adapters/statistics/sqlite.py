@@ -21,6 +21,7 @@ from charactermemory.ports.statistics import (
     CountScope,
     Health,
     HubEdge,
+    HubKey,
     ObjectState,
     Projection,
 )
@@ -116,28 +117,28 @@ class SqliteStatistics:
         return _count(row, f"all {relation.value} {object_type.value}") if row else None
 
     def best(
-        self,
-        hub: MemoryObjectRef,
-        relation: RelationType,
-        object_type: ObjectType,
-        scope: CountScope,
-        limit: int,
-    ) -> list[MemoryObjectRef]:
-        """Return the hub's best objects, by one indexed read for each standing in scope."""
-        if limit <= 0:
-            return []
-        rows: list[tuple[float, int, bytes]] = []
+        self, hubs: Collection[HubKey], scope: CountScope, limit: int
+    ) -> dict[HubKey, list[MemoryObjectRef]]:
+        """Return each hub's best objects, by one indexed read for each standing in scope."""
+        found: dict[HubKey, list[MemoryObjectRef]] = {}
         with self._database.reading() as connection:
             generation = self._generation(connection)
-            for standing in STANDINGS[scope]:
-                rows += connection.execute(
-                    "SELECT salience, memory_time, object FROM edge WHERE generation = ?"
-                    " AND hub = ? AND hub_type = ? AND relation = ? AND object_type = ? AND standing = ?"
-                    " ORDER BY salience DESC, memory_time DESC, object LIMIT ?",
-                    (generation, *key_of(hub), relation.rank, object_type.rank, standing, limit),
-                )
-        rows.sort(key=lambda row: (-row[0], -row[1], row[2]))
-        return [ref_of(object_id, object_type.rank) for _, _, object_id in rows[:limit]]
+            for hub, relation, object_type in hubs if limit > 0 else ():
+                place = (generation, *key_of(hub), relation.rank, object_type.rank)
+                rows: list[tuple[float, int, bytes]] = []
+                for standing in STANDINGS[scope]:
+                    rows += connection.execute(
+                        "SELECT salience, memory_time, object FROM edge WHERE generation = ?"
+                        " AND hub = ? AND hub_type = ? AND relation = ? AND object_type = ? AND standing = ?"
+                        " ORDER BY salience DESC, memory_time DESC, object LIMIT ?",
+                        (*place, standing, limit),
+                    )
+                rows.sort(key=lambda row: (-row[0], -row[1], row[2]))
+                if rows:
+                    found[hub, relation, object_type] = [
+                        ref_of(object_id, object_type.rank) for _, _, object_id in rows[:limit]
+                    ]
+        return found
 
     def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:
         """Return the recorded states among `refs`."""
