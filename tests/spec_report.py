@@ -7,7 +7,7 @@ when a case of an issue listed under ``spec_issues`` in pyproject.toml has none.
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +51,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--spec-report", action="store_true", help="list the acceptance cases and their tests; run nothing"
     )
     parser.addini("spec_issues", "issues whose acceptance cases must all have a test", type="args")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Report from this process: workers would each see a part of the tests."""
+    if config.getoption("spec_report"):
+        config.option.numprocesses = 0
+    return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:
