@@ -26,9 +26,14 @@ class MemoryAppConfig(AppConfig):
         checks.register_all()
         setting_changed.connect(_follow_settings, dispatch_uid="memory_app.settings")
         if "celery" in sys.modules:  # a worker has loaded it before Django; nobody else needs it for this
-            from celery.signals import worker_process_shutdown
+            close_with_workers()
 
-            worker_process_shutdown.connect(_close, dispatch_uid="memory_app.close", weak=False)
+
+def close_with_workers() -> None:
+    """Close the memories of a Celery worker's process when it ends, for it leaves without running `atexit`."""
+    from celery.signals import worker_process_shutdown
+
+    worker_process_shutdown.connect(_close, dispatch_uid="memory_app.close", weak=False)
 
 
 def _follow_settings(*, setting: str, **others: Any) -> None:

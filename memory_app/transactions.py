@@ -11,14 +11,14 @@ from charactermemory.errors import RetrievalStatsStoreError
 
 
 def in_host_transaction(using: str) -> bool:
-    """Tell whether the host has a transaction open on this thread's connection.
+    """Tell whether the host has a transaction open on this thread's connection; connects to nothing.
 
     The one that a `TestCase` wraps around a test does not count, as it does not for Django's own durable
     blocks; nor can anything be committed before it is rolled back.
     """
     connection = transaction.get_connection(using)
     if not connection.in_atomic_block:
-        return not connection.get_autocommit()
+        return connection.connection is not None and not connection.get_autocommit()
     return not getattr(connection.atomic_blocks[-1], "_from_testcase", False)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connections, transaction
+from django.db import OperationalError, connections, transaction
 
 from charactermemory import CharacterMemory, ForgetMemoryDraft
 from charactermemory.adapters.oxigraph.locks import FileWriterLock
@@ -21,6 +21,7 @@ from charactermemory.errors import (
 )
 from charactermemory.ports.statistics import Projection
 from charactermemory.testing.servers import OxigraphServer
+from memory_app.apps import close_with_workers
 from memory_app.errors import CollectionArchived
 from memory_app.leases import LeaseWriterLock, close_connections
 from memory_app.models import MemoryCollection, MemoryState, RetrievalEvent, StatisticsHealth
@@ -118,6 +119,32 @@ def test_a_memory_of_ones_own_shares_the_stores_and_may_be_set_otherwise() -> No
     assert len(memory.browse.list()[0]) == 2
     with open_for_rebuild("shed") as rebuilding:
         assert rebuilding.upkeep.rebuild_vectors().failed == ()
+
+
+def test_a_celery_workers_process_closes_its_memories_when_it_ends() -> None:
+    from celery.signals import worker_process_shutdown
+
+    close_with_workers()
+    memory = get_memory("shed")
+    worker_process_shutdown.send(sender=None, pid=1, exitcode=0)
+    assert open_collections() == ()
+    with pytest.raises(StoreClosedError):
+        memory.retrieve("heater")
+
+
+QUIET = """
+import threading
+from django.db import connections
+import memory_app.checks, memory_app.leases, memory_app.observed, memory_app.runtime, memory_app.tasks
+engines = {"pyoxigraph", "qdrant_client", "qdrant_edge", "openai", "wordllama"}
+connected = [item.alias for item in connections.all() if item.connection]
+say([sorted(engines & set(sys.modules)), threading.active_count(), connected])
+"""
+
+
+def test_neither_django_nor_an_import_opens_anything(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    with django_script(QUIET, postgres_server, tmp_path) as script:
+        assert script.end() == "[[], 1, []]"
 
 
 FORKED = """
@@ -240,6 +267,25 @@ def test_an_inner_block_that_is_rolled_back_leaves_its_statistics_to_the_sweep_t
             memory.remember("The kettle sings.")
             raise ZeroDivisionError
     assert {state.object_id for state in MemoryState.objects.all()} == {ref.id for ref in kept}
+    assert memory.upkeep.sweep().statistics_backlog == 0
+    assert memory.upkeep.verify().differences == 0
+
+
+def test_a_database_that_is_down_fails_no_commit_and_is_caught_up_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = get_memory("shed")
+    connections.close_all()
+
+    def down(*_: Any) -> None:
+        raise OperationalError("the server closed the connection")
+
+    monkeypatch.setattr(type(connections["default"]), "get_new_connection", down)
+    outcome = memory.remember("The heater ticks.")
+    assert outcome.stats_update_status.status == "failed"
+    assert {cause.fault for cause in outcome.stats_update_status.causes} == {"outage"}
+    assert memory.retrieve("heater").pack.salient_observations[0].text == "The heater ticks."
+    monkeypatch.undo()
     assert memory.upkeep.sweep().statistics_backlog == 0
     assert memory.upkeep.verify().differences == 0
 

@@ -45,10 +45,6 @@ class PostgresServer:
             "HOST": str(self.folder),
         }
 
-    def restart(self) -> None:
-        """Break every connection."""
-        self._run("pg_ctl", "-D", self.folder / "data", "-w", "-m", "immediate", "restart", "-l", os.devnull)
-
     def stop(self) -> None:
         """Stop it and remove everything."""
         self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop")
