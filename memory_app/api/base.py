@@ -22,7 +22,7 @@ from memory_app.api.bodies import parse_body, parse_query, read_body
 from memory_app.api.operation import Answer, Call, Operation
 from memory_app.api.options import ApiOptions
 from memory_app.api.policy import AccessPolicy, admit
-from memory_app.api.problems import Conflict, handle, not_authenticated
+from memory_app.api.problems import handle, not_authenticated
 from memory_app.api.renderers import ModelRenderer, OnlyJSON, Unread
 from memory_app.api.schema import OperationSchema
 from memory_app.api.throttles import ScopeThrottle
@@ -94,8 +94,6 @@ class MemoryView(APIView):
         body = None
         if operation.body is not None:
             body = parse_body(operation.body, read_body(request, options.max_body_bytes))
-        if operation.changes and collection is not None and collection.archived:
-            raise Conflict("The collection is archived; it can be read.", "collection_archived")
         call = Call(request, principal, collection, body, query)
 
         def run() -> Answer:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from rest_framework.request import Request
 
 from charactermemory import CharacterMemory
-from charactermemory.errors import ConfigValidationError
+from charactermemory.errors import ConfigParseError, ConfigValidationError
 from memory_app.api.actions import Action, Principal
 from memory_app.api.problems import Misconfigured
 from memory_app.models import IdempotencyRecord, MemoryCollection
@@ -41,7 +41,6 @@ class Operation:
         body: the model of the body.
         query: the model of the query string.
         errors: the statuses it may fail with, besides those of every operation.
-        changes: whether it changes the memory, which an archived collection does not allow.
         keyed: whether it honours `Idempotency-Key`.
         kept: whether the outcome of a keyed request is kept; otherwise it is made again, which changes nothing.
         public: whether nobody in particular may make it.
@@ -55,7 +54,6 @@ class Operation:
     body: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
     errors: tuple[int, ...] = ()
-    changes: bool = False
     keyed: bool = False
     kept: bool = True
     public: bool = False
@@ -104,7 +102,7 @@ class Call:
         assert isinstance(self.collection, MemoryCollection)
         try:
             return get_memory(self.collection.name)
-        except ConfigValidationError as error:
+        except (ConfigParseError, ConfigValidationError) as error:
             raise Misconfigured(str(error)) from error
 
     @property

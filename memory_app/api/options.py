@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from django.apps import apps
-from django.conf import settings
 from django.utils.module_loading import import_string
 
 from charactermemory.remember.plan import PLAN_BYTES
+from memory_app.conf import given_mapping
 
 GROUP = "API"
 
@@ -57,7 +57,7 @@ class ApiOptions:
         Raises:
             TypeError: a key is unknown.
         """
-        given: Mapping[str, Any] = settings.CHARACTER_MEMORY.get(GROUP, {})
+        given: Any = given_mapping().get(GROUP) or {}
         known = {item.name.upper() for item in fields(cls)}
         unknown = sorted(given.keys() - known)
         if unknown:

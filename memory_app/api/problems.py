@@ -22,6 +22,7 @@ from charactermemory.domain.lifecycle import References
 from charactermemory.domain.model import Model
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.remember.plan import Validations
+from memory_app.errors import CollectionArchived
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +114,7 @@ class Misconfigured(Exception):
 # The first row that fits counts, so a subclass stands before its base.
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (errors.PlanTooLarge, 413),
+    (CollectionArchived, 409),
     (errors.DeterministicIdCollision, 409),
     (errors.DuplicatePosition, 409),
     (errors.ReplacementIdentityConflict, 409),

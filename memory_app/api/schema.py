@@ -28,6 +28,7 @@ TAGS = {
     "Recall": "What a person in this situation would have in mind.",
     "Revise": "Correct and forget; nothing is deleted or rewritten.",
     "Objects": "Stored objects by id, their history, and the host's own keys for them.",
+    "Chat": "The talk itself: threads, their messages, and the window that a model would be sent.",
     "Operate": "For operators: browse, statistics and repairs.",
     "Service": "About the server itself.",
 }
@@ -70,6 +71,7 @@ _PATH: Mapping[str, dict[str, Any]] = {
         "schema": {"type": "string", "minLength": 1, "maxLength": 255},
         "description": "The host's own key; `/` and `%` in it are percent-encoded.",
     },
+    "thread": {"schema": {"type": "string", "minLength": 1, "maxLength": 255}, "description": "Id of the thread."},
     "repair": {"schema": {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}},
 }
 _KEY_HEADER = {
@@ -169,11 +171,9 @@ class OperationSchema(AutoSchema):
         if not operation.public:
             yield from (401, 403, 429)
         if operation.action:
-            yield from {404, 503} - set(operation.errors)
+            yield from {404, 409, 503} - set(operation.errors)
         if operation.body:
             yield from (413, 415)
-        if (operation.changes or operation.keyed) and 409 not in operation.errors:
-            yield 409
         if operation.keyed and 422 not in operation.errors:
             yield 422
 

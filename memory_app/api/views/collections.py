@@ -106,7 +106,7 @@ class ArchiveView(MemoryView):
         id="archive_collection", tag=TAG, action=Action.OPERATE, answers={200: CollectionAnswer}
     )
     def post(self, call: Call) -> CollectionAnswer:
-        """Close a collection: it can still be read, and not be changed any more."""
+        """Close a collection: its memory can neither be changed nor read any more; nothing is deleted."""
         call.collection.archived = True
         call.collection.save(update_fields=["archived"])
         return CollectionAnswer.of(call.collection)

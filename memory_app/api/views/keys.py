@@ -36,7 +36,6 @@ class ExternalKeyView(MemoryView):
         body=MemoryObjectRef,
         answers={200: ExternalKeyAnswer, 201: ExternalKeyAnswer},
         errors=(404, 409),
-        changes=True,
     )
     def put(self, call: Call, key: str) -> Answer:
         """Let a key of the host's stand for a stored object, once and for all.

@@ -81,7 +81,6 @@ class CommitView(MemoryView):
         query=CommitQuery,
         answers={201: RememberAnswer},
         errors=(409, 413, 422),
-        changes=True,
         keyed=True,
     )
     def post(self, call: Call) -> Answer:
@@ -104,7 +103,6 @@ class RememberView(MemoryView):
         query=CommitQuery,
         answers={201: RememberAnswer},
         errors=(409, 413, 422),
-        changes=True,
         keyed=True,
     )
     def post(self, call: Call) -> Answer:
@@ -126,7 +124,6 @@ class LinkView(MemoryView):
         body=MemoryLinkDraft,
         answers={201: LinkAnswer},
         errors=(404, 409, 422),
-        changes=True,
         keyed=True,
         kept=False,  # the answer holds the rationale, and the host's database no memory text (DESIGN R14)
     )

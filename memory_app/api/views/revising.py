@@ -23,7 +23,6 @@ class CorrectView(MemoryView):
         query=PreviewQuery,
         answers={200: LifecycleAnswer},
         errors=(404, 409, 422),
-        changes=True,
         keyed=True,
     )
     def post(self, call: Call) -> LifecycleAnswer:
@@ -47,7 +46,6 @@ class ForgetView(MemoryView):
         query=PreviewQuery,
         answers={200: LifecycleAnswer},
         errors=(404, 409, 422),
-        changes=True,
         keyed=True,
     )
     def post(self, call: Call) -> LifecycleAnswer:
