@@ -169,6 +169,7 @@ def _opened(collection: str, endpoint: str) -> tuple[CharacterMemory, bool]:
 def _open(
     collection: str, endpoint: str, configured: AppSettings, clock: Clock, for_rebuild: bool
 ) -> CharacterMemory:
+    from memory_app.chat.transcript import ChatTranscript
     from memory_app.observed import ObservedMemory
 
     core = _core_of(configured, endpoint)
@@ -181,6 +182,7 @@ def _open(
         writer_lock=_lease(core),
         statistics=_statistics if orm else None,
         postpone_statistics=until_commit if orm else None,
+        transcripts=ChatTranscript(collection, clock=clock),
         clock=clock,
         for_rebuild=for_rebuild,
     )

@@ -6,7 +6,17 @@ No converter may fail: its failure would be answered by the host's HTML page, ou
 
 from django.urls import path, re_path
 
-from memory_app.api.views import collections, keys, objects, operating, recalling, remembering, revising, service
+from memory_app.api.views import (
+    collections,
+    keys,
+    objects,
+    operating,
+    recalling,
+    remembering,
+    revising,
+    service,
+)
+from memory_app.chat import api as chat
 
 app_name = "memory_app"
 
@@ -35,6 +45,11 @@ urlpatterns = [
         objects.HistoryView.as_view(),
         name="history",
     ),
+    path(f"{_IN}/threads", chat.ThreadsView.as_view(), name="threads"),
+    path(f"{_IN}/threads/search", chat.ThreadSearchView.as_view(), name="threads-search"),
+    path(f"{_IN}/threads/<str:thread>", chat.ThreadView.as_view(), name="thread"),
+    path(f"{_IN}/threads/<str:thread>/messages", chat.MessagesView.as_view(), name="messages"),
+    path(f"{_IN}/threads/<str:thread>/window", chat.WindowView.as_view(), name="window"),
     path(f"{_IN}/external-keys/<path:key>", keys.ExternalKeyView.as_view(), name="external-key"),
     path(f"{_IN}/statistics", operating.StatisticsView.as_view(), name="statistics"),
     path(f"{_IN}/repairs", operating.RepairsView.as_view(), name="repairs"),

@@ -71,7 +71,10 @@ _PATH: Mapping[str, dict[str, Any]] = {
         "schema": {"type": "string", "minLength": 1, "maxLength": 255},
         "description": "The host's own key; `/` and `%` in it are percent-encoded.",
     },
-    "thread": {"schema": {"type": "string", "minLength": 1, "maxLength": 255}, "description": "Id of the thread."},
+    "thread": {
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        "description": "Id of the thread.",
+    },
     "repair": {"schema": {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}},
 }
 _KEY_HEADER = {

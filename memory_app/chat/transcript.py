@@ -22,6 +22,8 @@ LOOKBACK = timedelta(hours=36)
 """How long a turn stays within reach: the day, and the evening before it."""
 SCAN = 500
 """Messages looked through, newest first; a day of talk, and some 15 ms of work."""
+TELLING = 5
+"""A word tells turns apart while at most one in so many has it; among few turns, while three have it."""
 WEAKEST = 0.5
 """The share of the best turn's weight that another one needs."""
 
@@ -53,7 +55,7 @@ class ChatTranscript:
         said = self._said()
         hits = [_matched(asked, message) for _, message in said]
         known = Counter(number for hit in hits for number in hit)
-        few = max(1, len(said) // 5)
+        few = max(3, len(said) // TELLING)
         weights = [
             sum(math.log1p(len(said) / known[number]) for number in hit)
             if any(known[number] <= few for number in hit)

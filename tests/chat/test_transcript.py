@@ -49,7 +49,7 @@ def test_a_turn_of_the_morning_is_found_by_its_words(transcript, morning):
     assert turn.text == "The plumber comes at ten."
     assert (turn.conversation_id, turn.role, turn.remembered) == ("morning", "user", False)
     assert turn.said_at == START
-    assert found(transcript, "Did the plumbers call?")[0] == "The plumber comes at ten."
+    assert found(transcript, "Did the plumbers come?")[0] == "The plumber comes at ten."
     assert found(transcript, "WEDDING CAKES") == [
         "She wants us to bring the cake.",
         "My sister called about the wedding.",

@@ -1,0 +1,336 @@
+"""The API's operations on threads and messages; a collection is the owner of its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, JsonValue
+
+from charactermemory.domain.model import Instant, Listed, Model, Text
+from charactermemory.errors import StorageError, ThreadNotFoundError, ValidationError
+from charactermemory.history import (
+    HistoryManager,
+    KeepSystem,
+    Message,
+    Selection,
+    Thread,
+    TokenBudget,
+    approximate_tokens,
+)
+from charactermemory.integrations.openai.chat import to_wire
+from charactermemory.integrations.openai.request import prepare
+from memory_app.api.actions import Action
+from memory_app.api.base import MemoryView
+from memory_app.api.bodies import WHOLE, Flag
+from memory_app.api.cursors import seal, unseal
+from memory_app.api.operation import Answer, Call, operation
+from memory_app.api.problems import ApiProblem, BadRequest, Conflict, NotFound, ProblemItem
+from memory_app.api.queries import Cursor, Limit, PageQuery
+from memory_app.chat.rows import KEY_LIMIT
+from memory_app.chat.storage import DjangoStorage
+from memory_app.errors import CollectionArchived
+
+TAG = "Chat"
+Metadata = dict[str, JsonValue]
+Id = Annotated[str, Field(min_length=1, max_length=KEY_LIMIT, pattern=r"^[^/\x00]+$")]
+Role = Literal["user", "assistant", "system", "tool", "function", "developer"]
+Parts = Annotated[tuple[dict[str, JsonValue], ...], Listed]
+
+
+class NewThread(Model):
+    """A thread to be created; without an id it gets one."""
+
+    id: Id | None = None
+    metadata: Metadata = Field(default_factory=dict)
+
+
+class ThreadAnswer(Model):
+    """A thread without its messages. `token_total` sums the tokens of every message it ever had."""
+
+    id: str
+    metadata: Metadata
+    created_at: Instant
+    updated_at: Instant
+    message_count: int
+    token_total: int
+
+    @classmethod
+    def of(cls, thread: Thread) -> Self:
+        """Make the answer of a stored thread."""
+        return cls(
+            id=thread.id,
+            metadata=thread.metadata,
+            created_at=thread.created_at,
+            updated_at=thread.updated_at,
+            message_count=thread.message_count,
+            token_total=thread.token_total,
+        )
+
+
+class ThreadPage(Model):
+    """Threads, the newest activity first."""
+
+    results: tuple[ThreadAnswer, ...]
+    next: str | None
+
+
+class ThreadSearch(Model):
+    """What threads must have: a text in some message, whatever the case, and metadata of equal value and type."""
+
+    content: Annotated[Text, Field(min_length=1)] | None = None
+    metadata: Metadata = Field(default_factory=dict)
+
+
+class NewMessage(Model):
+    """A message to be stored as the thread's last. With an `id`, it is stored once."""
+
+    role: Role
+    content: str | Parts | None = None
+    id: Id | None = None
+    metadata: Metadata = Field(default_factory=dict)
+    tool_calls: Annotated[Parts, Field(min_length=1)] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+class MessageAnswer(Model):
+    """A stored message; `seq` is its place in the thread. A hidden one is never offered to a window."""
+
+    seq: int
+    id: str
+    role: str
+    content: JsonValue
+    created_at: Instant
+    metadata: Metadata
+    token_count: int | None
+    hidden: bool
+    tool_calls: JsonValue = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """Make the answer of a stored message."""
+        assert message.seq is not None
+        return cls(
+            seq=message.seq,
+            id=message.id,
+            role=message.role,
+            content=None if message.null_content else message.content,
+            created_at=message.created_at,
+            metadata=message.metadata,
+            token_count=message.token_count,
+            hidden=message.hidden,
+            tool_calls=message.tool_calls,  # type: ignore[arg-type]
+            tool_call_id=message.tool_call_id,
+            name=message.name,
+        )
+
+
+class MessagePage(Model):
+    """Messages in the order in which they were stored."""
+
+    results: tuple[MessageAnswer, ...]
+    next: str | None
+
+
+class WindowAnswer(Model):
+    """What a call would send before its own messages, and an estimate of what that costs in tokens."""
+
+    messages: tuple[dict[str, JsonValue], ...]
+    tokens: int
+
+
+class MessagesQuery(PageQuery):
+    """Which page; `newest` begins at the end, and `next` then leads back."""
+
+    newest: Flag = False
+
+
+class WindowQuery(Model):
+    """The window: instructions and the newest `max_messages` others, or as many as fit into `max_tokens`."""
+
+    max_messages: Annotated[int, Field(ge=1, le=1_000), WHOLE] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
+
+
+class SearchQuery(Model):
+    """Which page of a search."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class _Unavailable(ApiProblem):
+    status_code = 503
+
+
+@contextmanager
+def _problems() -> Iterator[None]:
+    """Turn the chat window's errors into the API's."""
+    try:
+        yield
+    except ThreadNotFoundError:
+        raise NotFound("There is no such thread in this collection.", "thread_not_found") from None
+    except ValidationError as error:
+        item = ProblemItem(pointer="/" + error.field.replace(".", "/"), detail=error.problem)
+        raise BadRequest("The request cannot be carried out.", error.code, [item]) from None
+    except StorageError as error:
+        raise _Unavailable("The message store cannot be used now.", error.code) from error
+
+
+def _manager(call: Call) -> HistoryManager:
+    if call.collection.archived:
+        raise CollectionArchived(call.collection.name)
+    return HistoryManager(DjangoStorage(owner=call.collection.name))
+
+
+class ThreadsView(MemoryView):
+    """A collection's threads."""
+
+    @operation(id="list_threads", tag=TAG, action=Action.READ, query=PageQuery, answers={200: ThreadPage})
+    def get(self, call: Call) -> ThreadPage:
+        """List the threads, the newest activity first."""
+        manager, place = _manager(call), f"threads:{call.collection.name}"
+        offset = unseal(place, [], call.query.cursor) or 0
+        with _problems():
+            found = manager.list_threads(call.query.limit + 1, offset)
+        return _page(found, call.query.limit, place, [], offset)
+
+    @operation(
+        id="create_thread",
+        tag=TAG,
+        action=Action.WRITE,
+        body=NewThread,
+        answers={201: ThreadAnswer},
+        errors=(409,),
+        keyed=True,
+    )
+    def post(self, call: Call) -> Answer:
+        """Create a thread."""
+        wanted: NewThread = call.body
+        manager = _manager(call)
+        with _problems():
+            if wanted.id is not None and manager.storage.get_thread(wanted.id) is not None:
+                raise Conflict("There is a thread with this id.", "thread_id_taken")
+            thread = manager.create_thread(dict(wanted.metadata), wanted.id)
+        return Answer(ThreadAnswer.of(thread), 201)
+
+
+class ThreadSearchView(MemoryView):
+    """Searching a collection's threads."""
+
+    @operation(
+        id="search_threads",
+        tag=TAG,
+        action=Action.READ,
+        body=ThreadSearch,
+        query=SearchQuery,
+        answers={200: ThreadPage},
+    )
+    def post(self, call: Call) -> ThreadPage:
+        """Find threads by what was said in them, and by their metadata; both must hold.
+
+        Metadata keys are taken literally; an object asks for its own keys, any other value must be equal and of
+        the same type.
+        """
+        manager, place = _manager(call), f"threads-search:{call.collection.name}"
+        wanted = {"content": call.body.content, "metadata": call.body.metadata}
+        offset = unseal(place, [wanted], call.query.cursor) or 0
+        with _problems():
+            found = manager.search_threads(wanted, call.query.limit + 1, offset)
+        return _page(found, call.query.limit, place, [wanted], offset)
+
+
+class ThreadView(MemoryView):
+    """One thread."""
+
+    @operation(id="get_thread", tag=TAG, action=Action.READ, answers={200: ThreadAnswer})
+    def get(self, call: Call, thread: str) -> ThreadAnswer:
+        """Return a thread without its messages."""
+        with _problems():
+            found = _manager(call).storage.get_thread(thread)
+            if found is None:
+                raise ThreadNotFoundError(thread_id=thread)
+        return ThreadAnswer.of(found)
+
+
+class MessagesView(MemoryView):
+    """One thread's messages."""
+
+    @operation(
+        id="list_messages", tag=TAG, action=Action.READ, query=MessagesQuery, answers={200: MessagePage}
+    )
+    def get(self, call: Call, thread: str) -> MessagePage:
+        """List a thread's messages in order, hidden ones included."""
+        query: MessagesQuery = call.query
+        place, filters = f"messages:{call.collection.name}:{thread}", [query.newest]
+        last = unseal(place, filters, query.cursor)
+        edge = {"before": last} if query.newest else {"after": last}
+        wanted = Selection(limit=query.limit + 1, newest=query.newest, **edge)
+        with _problems():
+            manager = _manager(call)
+            manager.message_count(thread)
+            found = manager.storage.read(thread, wanted)
+        more = len(found) > query.limit
+        shown = found[more:] if query.newest else found[: query.limit]
+        end = (shown[0] if query.newest else shown[-1]).seq if more else None
+        return MessagePage(
+            results=tuple(map(MessageAnswer.of, shown)),
+            next=None if end is None else seal(place, filters, end),
+        )
+
+    @operation(
+        id="post_message",
+        tag=TAG,
+        action=Action.WRITE,
+        body=NewMessage,
+        answers={201: MessageAnswer},
+        keyed=True,
+    )
+    def post(self, call: Call, thread: str) -> Answer:
+        """Store a message as the thread's last. It is not remembered by that alone."""
+        wanted: NewMessage = call.body
+        values: dict[str, Any] = wanted.model_dump(mode="json", exclude_none=True)
+        message = Message(**{**values, "content": values.get("content")})
+        message.token_count = approximate_tokens(message)
+        with _problems():
+            (stored,) = _manager(call).add_messages(thread, [message])
+        return Answer(MessageAnswer.of(stored), 201)
+
+
+class WindowView(MemoryView):
+    """What a call would send."""
+
+    @operation(
+        id="preview_window", tag=TAG, action=Action.READ, query=WindowQuery, answers={200: WindowAnswer}
+    )
+    def get(self, call: Call, thread: str) -> WindowAnswer:
+        """Show the window as a call would send it: in order, and with no tool call without its result.
+
+        Without a limit it holds everything.
+        """
+        query: WindowQuery = call.query
+        if query.max_messages is not None and query.max_tokens is not None:
+            items = [
+                ProblemItem(parameter=name, detail="give one") for name in ("max_messages", "max_tokens")
+            ]
+            raise BadRequest("The query does not fit the schema.", "invalid_query", items)
+        manager = _manager(call)
+        if query.max_messages is not None:
+            manager.algorithm = KeepSystem(query.max_messages)
+        elif query.max_tokens is not None:
+            manager.algorithm = TokenBudget(query.max_tokens)
+        with _problems():
+            sent = [item.message for item in prepare(manager, thread, [], create_missing=False).request]
+        return WindowAnswer(messages=tuple(map(to_wire, sent)), tokens=sum(map(approximate_tokens, sent)))
+
+
+def _page(found: list[Thread], limit: int, place: str, filters: list[Any], offset: int) -> ThreadPage:
+    more = len(found) > limit
+    return ThreadPage(
+        results=tuple(map(ThreadAnswer.of, found[:limit])),
+        next=seal(place, filters, offset + limit) if more else None,
+    )

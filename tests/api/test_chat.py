@@ -1,0 +1,185 @@
+"""Threads and messages over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from charactermemory.history import HistoryManager, Message
+from memory_app.chat.storage import DjangoStorage
+from memory_app.models import MemoryCollection
+from tests.api.conftest import Api, Tenant
+
+
+def posted(api: Api, thread: str, *messages: Any) -> None:
+    for message in messages:
+        body = {"role": "user", "content": message} if isinstance(message, str) else message
+        reply = api.post(f"threads/{thread}/messages", body)
+        assert reply.status == 201, reply.raw
+
+
+@pytest.mark.spec("history-64")
+def test_a_thread_is_created_filled_paged_and_previewed(api: Api) -> None:
+    made = api.post("threads", {"id": "t", "metadata": {"topic": "garden"}})
+    assert made.status == 201
+    assert (made.json["id"], made.json["metadata"], made.json["message_count"]) == (
+        "t",
+        {"topic": "garden"},
+        0,
+    )
+    assert api.post("threads", {}).json["id"]
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    posted(
+        api,
+        "t",
+        {"role": "system", "content": "Be kind."},
+        "one",
+        {"role": "assistant", "content": "two", "id": "m-2", "metadata": {"mood": "good"}},
+        {"role": "user", "content": [{"type": "text", "text": "Äpfel"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+    )
+    listed = api.get("threads").json["results"]
+    assert [(thread["id"], thread["message_count"]) for thread in listed][0] == ("t", 5)
+    assert listed[0]["token_total"] > 0
+
+    first = api.get("threads/t/messages?limit=2").json
+    assert [(item["seq"], item["content"]) for item in first["results"]] == [(0, "Be kind."), (1, "one")]
+    second = api.get(f"threads/t/messages?limit=2&cursor={first['next']}").json
+    assert [item["seq"] for item in second["results"]] == [2, 3]
+    assert second["results"][0]["id"] == "m-2"
+    assert second["results"][0]["metadata"] == {"mood": "good"}
+    last = api.get(f"threads/t/messages?limit=2&cursor={second['next']}").json
+    assert [item["tool_calls"] for item in last["results"]] == [[call]]
+    assert "content" not in last["results"][0]
+    assert "next" not in last
+    end = api.get("threads/t/messages?limit=2&newest=true").json
+    assert [item["seq"] for item in end["results"]] == [3, 4]
+    before = api.get(f"threads/t/messages?limit=4&newest=true&cursor={end['next']}").json
+    assert [item["seq"] for item in before["results"]] == [0, 1, 2]
+    assert "next" not in before
+
+    # The call waits for its result, so no request may hold it.
+    window = api.get("threads/t/window").json
+    assert window["messages"] == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "two"},
+        {"role": "user", "content": [{"type": "text", "text": "Äpfel"}]},
+    ]
+    assert window["tokens"] == (2 + 1 + 1 + 2) + 4 * 3
+    posted(api, "t", {"role": "tool", "tool_call_id": "c", "content": "done"}, "again")
+    window = api.get("threads/t/window?max_messages=1").json
+    assert [item["role"] for item in window["messages"]] == ["system", "user"]
+    small = api.get("threads/t/window?max_tokens=12").json
+    assert small["messages"][-1] == {"role": "user", "content": "again"}
+    assert small["tokens"] <= 12
+
+
+@pytest.mark.spec("history-64")
+def test_threads_are_searched(api: Api) -> None:
+    for name, topic in (("a", "garden"), ("b", "sea")):
+        api.post("threads", {"id": name, "metadata": {"topic": topic, "n": 1}})
+        posted(api, name, f"Die Äpfel von {name}")
+
+    def found(body: dict[str, Any], query: str = "") -> list[str]:
+        return [item["id"] for item in api.post(f"threads/search{query}", body).json["results"]]
+
+    assert found({"content": "ÄPFEL"}) == ["b", "a"]
+    assert found({"content": "von a"}) == ["a"]
+    assert found({"metadata": {"topic": "sea"}}) == ["b"]
+    assert found({"content": "äpfel", "metadata": {"topic": "garden", "n": 1}}) == ["a"]
+    assert found({"metadata": {"n": True}}) == found({"metadata": {"n": "1"}}) == []
+    page = api.post("threads/search?limit=1", {"content": "äpfel"}).json
+    again = api.post(f"threads/search?limit=1&cursor={page['next']}", {"content": "äpfel"}).json
+    assert [item["id"] for item in (*page["results"], *again["results"])] == ["b", "a"]
+    assert "next" not in again
+    listed = api.get("threads?limit=1").json
+    assert [item["id"] for item in api.get(f"threads?limit=1&cursor={listed['next']}").json["results"]] == [
+        "a"
+    ]
+
+
+@pytest.mark.spec("history-64")
+def test_what_is_wrong_is_told_and_nothing_written(api: Api) -> None:
+    for method, path, body in (
+        ("GET", "threads/nowhere", None),
+        ("GET", "threads/nowhere/messages", None),
+        ("GET", "threads/nowhere/window", None),
+        ("POST", "threads/nowhere/messages", {"role": "user", "content": "hi"}),
+    ):
+        reply = api.call(method, path, body)
+        assert (reply.status, reply.code) == (404, "thread_not_found"), path
+    api.post("threads", {"id": "t"})
+    assert (api.post("threads", {"id": "t"}).status, api.post("threads", {"id": "t"}).code) == (
+        409,
+        "thread_id_taken",
+    )
+    posted(api, "t", {"role": "user", "content": "once", "id": "m"})
+    for path, body, pointer in (
+        ("threads", {"id": "a/b"}, "/id"),
+        ("threads", {"metadata": {"a": "\u0000"}}, "/metadata"),
+        ("threads/t/messages", {"role": "robot", "content": "hi"}, "/role"),
+        ("threads/t/messages", {"content": "hi"}, "/role"),
+        ("threads/t/messages", {"role": "user", "content": 7}, "/content"),
+        ("threads/t/messages", {"role": "user", "content": "twice", "id": "m"}, "/id"),
+        ("threads/search", {}, "/query"),
+        ("threads/search", {"other": 1}, "/other"),
+    ):
+        reply = api.post(path, body)
+        assert reply.status == 400, (path, body, reply.raw)
+        assert reply.headers["Content-Type"] == "application/problem+json"
+        assert any(item["pointer"].startswith(pointer) for item in reply.json["errors"]), reply.raw
+    for query in ("limit=0", "limit=101", "cursor=forged", "unknown=1"):
+        assert api.get(f"threads/t/messages?{query}").status == 400
+    assert api.get("threads/t/window?max_messages=1&max_tokens=9").status == 400
+    assert api.get("threads/t").json["message_count"] == 1
+    assert len(api.get("threads").json["results"]) == 1
+
+
+@pytest.mark.spec("history-38")
+def test_another_tenants_threads_are_invisible(tenant: Tenant) -> None:
+    ann, bob = tenant("ann"), tenant("bob")
+    ann.post("threads", {"id": "t", "metadata": {"mood": "good"}})
+    posted(ann, "t", "secret")
+    for path in ("threads/t", "threads/t/messages", "threads/t/window"):
+        assert (bob.get(path).status, bob.get(path).code) == (404, "thread_not_found")
+    assert bob.get("threads").json["results"] == []
+    assert bob.post("threads/search", {"content": "secret"}).json["results"] == []
+    assert bob.post("threads/search", {"metadata": {"mood": "good"}}).json["results"] == []
+    assert bob.post("threads", {"id": "t"}).status == 201
+    trespasser = Api("ann", bob.token)
+    for path in ("threads", "threads/t", "threads/t/messages"):
+        assert trespasser.get(path).status == 404
+    assert trespasser.post("threads/t/messages", {"role": "user", "content": "hi"}).status == 404
+    reader = tenant("cleo", scopes=("read",), operator=False)
+    assert reader.post("threads", {}).status == 403
+    assert ann.get("threads/t").json["message_count"] == 1
+
+
+def test_an_archived_collection_takes_no_messages(api: Api) -> None:
+    api.post("threads", {"id": "t"})
+    MemoryCollection.objects.update(archived=True)
+    reply = api.post("threads/t/messages", {"role": "user", "content": "hi"})
+    assert (reply.status, reply.code) == (409, "collection_archived")
+
+
+def test_a_repeated_request_stores_one_message(api: Api) -> None:
+    api.post("threads", {"id": "t"})
+    body = {"role": "user", "content": "hi"}
+    replies = [api.post("threads/t/messages", body, **{"Idempotency_Key": "k"}) for _ in range(2)]
+    assert [reply.status for reply in replies] == [201, 201]
+    assert replies[0].json["id"] == replies[1].json["id"]
+    assert api.get("threads/t").json["message_count"] == 1
+
+
+def test_recall_brings_what_was_said_today_and_not_remembered(api: Api) -> None:
+    manager = HistoryManager(DjangoStorage(owner="ada"))
+    manager.create_thread(thread_id="morning")
+    manager.add_messages("morning", [Message("The plumber comes at ten.", "user", id="m1")])
+    topic = {"topic": "When does the plumber come?"}
+    (turn,) = api.post("retrieve", topic).json["pack"]["recent_turns"]
+    assert (turn["raw_ref"], turn["conversation_id"], turn["remembered"]) == ("m1", "morning", False)
+    assert "not yet remembered" in api.post("retrieve?format=prompt", topic).json["volatile"]
+    api.remember("The plumber comes at ten.", raw_refs=["m1"])
+    assert api.post("retrieve", topic).json["pack"]["recent_turns"] == []
