@@ -64,7 +64,10 @@ def failure(status: int, content: bytes, request_id: str) -> CharacterMemoryErro
 
 def says_absent(error: CharacterMemoryError) -> bool:
     """Tell whether the server knows the collection, and not what was asked of it."""
-    return isinstance(error, RequestFailed) and error.problem in ("object_not_found", "external_key_not_found")
+    return isinstance(error, RequestFailed) and error.problem in (
+        "object_not_found",
+        "external_key_not_found",
+    )
 
 
 def _problems(problem: dict[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from charactermemory.domain.model import Listed, Model
 from charactermemory.recall.render import LeftOut
 from charactermemory.recall.roads.road import Degradation

@@ -95,9 +95,7 @@ def commit(plan: RememberWritePlan, options: CommitOptions, key: str | None) -> 
     return Request("POST", "plans/commit", read, _flags(options), plan, idempotency_key=key)
 
 
-def remember(
-    data: RememberInput | str, options: CommitOptions, key: str | None
-) -> Request[RememberOutcome]:
+def remember(data: RememberInput | str, options: CommitOptions, key: str | None) -> Request[RememberOutcome]:
     """Plan and store."""
     given = RememberInput.new(data) if isinstance(data, str) else data
     read = _reader(RememberOutcome)
@@ -175,9 +173,7 @@ def statistics() -> Request[dict[str, Any]]:
     return Request("GET", "statistics", TypeAdapter(dict[str, Any]).validate_json)
 
 
-def _revise(
-    path: str, draft: BaseModel, preview: bool, key: str | None
-) -> Request[LifecycleMutationOutcome]:
+def _revise(path: str, draft: BaseModel, preview: bool, key: str | None) -> Request[LifecycleMutationOutcome]:
     params = {"dry_run": "true"} if preview else {}
     return Request("POST", path, _reader(LifecycleMutationOutcome), params, draft, idempotency_key=key)
 

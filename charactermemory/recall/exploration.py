@@ -80,6 +80,7 @@ class Explorer:
         self._cues = cues
         self._limits = limits
         self._policy = policy
+        self._sparing = True
         self.found = Exploration()
 
     def explore(self, walks: Sequence[Walk]) -> Exploration:
@@ -134,16 +135,17 @@ class Explorer:
         spared = self._spared(fresh)
         read = self._graph.neighbours(fresh, relations, cap, turns, spared)
         best = self._best(read)
-        if best is None and spared:
-            # What was spared for the sake of statistics that then failed is read after all.
-            read |= self._graph.neighbours({node for node, _ in spared}, relations, cap)
+        if wanting := self._wanting(spared, read, best):
+            # Spared for the sake of statistics that turn out to be of little use; once is enough to know.
+            self._sparing = False
+            read |= self._graph.neighbours(wanting, relations, cap)
         for node, around in read.items():
             for position, observation in around.turns.items():
                 ref = MemoryObjectRef.of(ObjectType.OBSERVATION, observation)
                 self._cues.turns[node.id, position] = ref
             if around.capped:
                 self.found.capped.add(node)
-            more = [edge for edge in (best or {}).get(node, ()) if edge not in around.edges]
+            more = [edge for edge in best.get(node, ()) if edge not in around.edges]
             self.found.suggested.update(more)
             around = Neighbourhood((*around.edges, *more), around.capped)
             self.found.around[node] = neighbours_of(node, around, self._limits)
@@ -158,7 +160,7 @@ class Explorer:
 
         Not those of an episode: which of its turns the topic found is known here alone.
         """
-        if not self._trust:
+        if not self._sparing:
             return []
         return [
             (node, relation)
@@ -168,13 +170,23 @@ class Explorer:
             if relation in self._limits.relations and kind in self._limits.types
         ]
 
-    def _best(
-        self, read: Mapping[MemoryObjectRef, Neighbourhood]
-    ) -> dict[MemoryObjectRef, list[Edge]] | None:
-        """Return edges to the best objects of hubs with more edges than were read, as the statistics know them.
+    def _wanting(
+        self,
+        spared: Iterable[tuple[MemoryObjectRef, RelationType]],
+        read: Mapping[MemoryObjectRef, Neighbourhood],
+        best: Mapping[MemoryObjectRef, Sequence[Edge]],
+    ) -> list[MemoryObjectRef]:
+        """Return the hubs whose crowd was spared though the statistics know too few to take its place."""
+        return [
+            node
+            for node, relation in spared
+            if (relation, False) in read[node].capped
+            and sum(edge.relation is relation for edge in best.get(node, ()))
+            < self._limits.max_fanout_per_node
+        ]
 
-        None if the statistics failed.
-        """
+    def _best(self, read: Mapping[MemoryObjectRef, Neighbourhood]) -> dict[MemoryObjectRef, list[Edge]]:
+        """Return edges to the best objects of hubs with more edges than were read, as the statistics know them."""
         wanted = [
             (node, relation, kind)
             for node, around in read.items()
@@ -182,17 +194,15 @@ class Explorer:
             for relation, outgoing in sorted(around.capped)
             if not outgoing and (kind := HUB_PAIRS.get(relation)) in self._limits.types
         ]
-        if not wanted:
+        if not (wanted and self._trust):
             return {}
-        if not self._trust:
-            return None
         try:
             best = self._trust.statistics.best(
                 wanted, count_scope(self._policy), self._limits.max_fanout_per_node
             )
         except RetrievalStatsStoreError as error:
             self._trust.lost("best_read", error)
-            return None
+            return {}
         found: dict[MemoryObjectRef, list[Edge]] = {}
         for (node, relation, _), objects in best.items():
             found.setdefault(node, []).extend(Edge(ref, relation, node) for ref in objects)

@@ -204,6 +204,37 @@ class GraphReadsContract:
         full = store.neighbours([hub.ref], EVERY_RELATION, 6)[hub.ref]
         assert (len(full.edges), full.capped) == (6 + 5 + 2, frozenset())
 
+    def test_a_crowd_is_spared_where_told(self, store: GraphStore) -> None:
+        """The first time and after; told of another node, relation or cap, or one that is no crowd, it is read."""
+        hub, other, around = notion(), notion(), [notion() for _ in range(6)]
+        put(store, hub, other, *around)
+        put(store, *(link(one, hub, RelationType.MENTIONS) for one in around))
+        put(store, *(link(hub, one, RelationType.MENTIONS) for one in around[:2]))
+        put(store, *(link(one, other, RelationType.MENTIONS) for one in around[:3]))
+        spared = [(hub.ref, RelationType.MENTIONS), (other.ref, RelationType.MENTIONS)]
+        for _ in range(2):
+            near = store.neighbours([hub.ref, other.ref], EVERY_RELATION, 5, (), spared)
+            assert near[hub.ref].capped == {(RelationType.MENTIONS, False)}
+            assert {edge.source for edge in near[hub.ref].edges} == {hub.ref}
+            assert len(near[hub.ref].edges) == 2
+            assert (len(near[other.ref].edges), near[other.ref].capped) == (3, frozenset())
+        above = store.neighbours([hub.ref], EVERY_RELATION, 6, (), spared)[hub.ref]
+        assert (len(above.edges), above.capped) == (8, frozenset())
+        below = store.neighbours([hub.ref], EVERY_RELATION, 5)[hub.ref]
+        assert (len(below.edges), below.capped) == (7, frozenset({(RelationType.MENTIONS, False)}))
+        elsewhere = store.neighbours([hub.ref], EVERY_RELATION, 5, (), [(hub.ref, RelationType.ABOUT)])
+        assert len(elsewhere[hub.ref].edges) == 7
+
+    def test_an_object_with_many_links_is_read_whole(self, store: GraphStore) -> None:
+        """What starts at it is passed over, whatever its number, also beside other objects."""
+        happened, told = episode(summary="A fair."), belief(text="All of them were there.")
+        people = [notion() for _ in range(240)]
+        put(store, happened, told, *people)
+        for start in range(0, len(people), 120):
+            put(store, *(link(happened, one, RelationType.MENTIONS) for one in people[start : start + 120]))
+        found = store.read([told.ref, happened.ref], anew=True)
+        assert {ref: item.object for ref, item in found.items()} == {told.ref: told, happened.ref: happened}
+
     def test_a_place_in_an_episode_is_looked_up(self, store: GraphStore) -> None:
         """Exactly; positions are compared as numbers."""
         happened = episode()

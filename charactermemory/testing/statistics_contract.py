@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
@@ -36,6 +37,7 @@ from charactermemory.testing.statistics_model import (
     DERIVED,
     about,
     assert_equal_to_recount,
+    best_of,
     memory,
     notion,
     random_projections,
@@ -72,7 +74,7 @@ class StatisticsContract:
         """No counter reads as none, not as zeros; no cursor as zeros."""
         assert store.counts([notion(1)], ABOUT, DERIVED) == {}
         assert store.global_count(ABOUT, DERIVED) is None
-        assert store.best(notion(1), ABOUT, DERIVED, "total", 5) == []
+        assert best_of(store, notion(1), ABOUT, DERIVED, "total", 5) == []
         assert store.states([memory(1)]) == {}
         assert store.edges_of([memory(1)]) == {}
         assert store.scan(None, 5) == []
@@ -113,7 +115,7 @@ class StatisticsContract:
         assert store.global_count(ABOUT, DERIVED) == Count(3, 3, 3)
         assert store.global_count(RelationType.MENTIONS, DERIVED) == one
         assert store.counts(hubs, ABOUT, ObjectType.OBSERVATION) == {hubs[0]: one}
-        assert store.best(hubs[1], ABOUT, DERIVED, "current", 5) == [memory(5)]
+        assert best_of(store, hubs[1], ABOUT, DERIVED, "current", 5) == [memory(5)]
 
     def test_an_edge_counts_once(self, store: StatisticsStore) -> None:
         """Whether it comes twice in one projection or again in a later one."""
@@ -130,7 +132,7 @@ class StatisticsContract:
         edges = tuple(HubEdge(notion(1), related, notion(n)) for n in (3, 2))
         store.apply(Projection((), edges), 1)
         assert store.counts([notion(1)], related, ObjectType.ENTITY) == {notion(1): Count(2, 2, 2)}
-        assert store.best(notion(1), related, ObjectType.ENTITY, "current", 5) == [notion(2), notion(3)]
+        assert best_of(store, notion(1), related, ObjectType.ENTITY, "current", 5) == [notion(2), notion(3)]
 
     # --- merging ---------------------------------------------------------------------------------
 
@@ -147,8 +149,8 @@ class StatisticsContract:
             store.apply(versions[index], index + 1)
         assert store.global_count(ABOUT, DERIVED) == Count(1, 0, 0)
         assert store.states([ref]) == {ref: state(ref, suppressed=True)}
-        assert store.best(hub, ABOUT, DERIVED, "total", 5) == [ref]
-        assert store.best(hub, ABOUT, DERIVED, "active", 5) == []
+        assert best_of(store, hub, ABOUT, DERIVED, "total", 5) == [ref]
+        assert best_of(store, hub, ABOUT, DERIVED, "active", 5) == []
 
     def test_two_states_of_one_object_in_one_projection_restrict_too(self, store: StatisticsStore) -> None:
         """The order within a projection does not matter either."""
@@ -176,7 +178,7 @@ class StatisticsContract:
         store.apply(Projection((state(low, suppressed=True, salience=0.1), state(high, salience=0.9)), ()), 1)
         store.apply(Projection((), tuple(HubEdge(notion(7), ABOUT, ref) for ref in (low, high))), 2)
         assert store.global_count(ABOUT, DERIVED) == Count(2, 1, 1)
-        assert store.best(notion(7), ABOUT, DERIVED, "total", 5) == [high, low]
+        assert best_of(store, notion(7), ABOUT, DERIVED, "total", 5) == [high, low]
 
     @pytest.mark.parametrize("seed", range(5))
     def test_counters_equal_a_recount(self, store: StatisticsStore, seed: int) -> None:
@@ -201,13 +203,23 @@ class StatisticsContract:
         store.apply(about(notion(7), *states), 1)
 
         def best(scope: CountScope, limit: int = 9) -> list[int]:
-            return [ref.id.int for ref in store.best(notion(7), ABOUT, DERIVED, scope, limit)]
+            return [ref.id.int for ref in best_of(store, notion(7), ABOUT, DERIVED, scope, limit)]
 
         assert best("total") == [6, 3, 2, 4, 5, 1]
         assert best("active") == [3, 2, 4, 5, 1]
         assert best("current") == [2, 4, 5, 1]
         assert best("total", 2) == [6, 3]
         assert best("total", 0) == []
+
+    def test_best_answers_for_many_hubs_at_once(self, store: StatisticsStore) -> None:
+        """Each with its own limit; one that has none in scope has no key."""
+        low, high, gone = state(memory(1), salience=0.2), state(memory(2), salience=0.9), state(memory(3))
+        store.apply(about(notion(7), low, high), 1)
+        store.apply(about(notion(8), low, replace(gone, suppressed=True, current=False)), 2)
+        store.apply(about(notion(9), replace(gone, suppressed=True, current=False)), 3)
+        keys = [(notion(number), ABOUT, DERIVED) for number in (7, 8, 9, 10)]
+        assert store.best(keys, "current", 1) == {keys[0]: [memory(2)], keys[1]: [memory(1)]}
+        assert store.best([], "current", 1) == {}
 
     def test_states_come_back_as_they_were(self, store: StatisticsStore) -> None:
         """To the microsecond, before 1970 and after 2038, with the local day given."""
@@ -287,7 +299,7 @@ class StatisticsContract:
             for n in range(2, 3_000):
                 yield about(notion(7), state(memory(n)))
             seen.extend((store.global_count(ABOUT, DERIVED), store.health(1), store.cursor()))
-            seen.append(store.best(notion(7), ABOUT, DERIVED, "total", 5))
+            seen.append(best_of(store, notion(7), ABOUT, DERIVED, "total", 5))
 
         store.rebuild(projections(), 1)
         assert seen == [Count(1, 1, 1), Health("unhealthy", "drift"), Cursor(0, 1), [memory(1)]]
@@ -320,7 +332,7 @@ class StatisticsContract:
         assert store.global_count(ABOUT, DERIVED) == Count(1, 1, 1)
         assert store.health(1) == Health("unhealthy", "drift")
         store.rebuild([about(notion(7), state(memory(2)))], 1)
-        assert store.best(notion(7), ABOUT, DERIVED, "total", 5) == [memory(2)]
+        assert best_of(store, notion(7), ABOUT, DERIVED, "total", 5) == [memory(2)]
 
     # --- sharing ---------------------------------------------------------------------------------
 
@@ -399,7 +411,7 @@ class PersistentStatisticsContract(StatisticsContract):
         assert second.health(0) == Health("healthy")
         second.rebuild([about(notion(7), state(memory(2)))], 1)
         assert first.global_count(ABOUT, DERIVED) == Count(1, 1, 1)
-        assert first.best(notion(7), ABOUT, DERIVED, "total", 5) == [memory(1)]
+        assert best_of(first, notion(7), ABOUT, DERIVED, "total", 5) == [memory(1)]
         assert first.health(3) == Health("unhealthy", "drift")
         first.close()
         second.close()

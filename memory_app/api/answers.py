@@ -37,7 +37,7 @@ class _Completed(Model):
     @classmethod
     def of(cls, outcome: Outcome) -> Self:
         """Make the answer of an outcome."""
-        return cls(**dict(outcome), complete=outcome.complete)
+        return cls.model_validate({**dict(outcome), "complete": outcome.complete})
 
 
 class RememberAnswer(_Completed, RememberOutcome):
@@ -228,7 +228,4 @@ class Alive(Model):
 
 def _ref(object_type: str, id: UUID) -> MemoryObjectRef:
 
-
     return MemoryObjectRef.of(ObjectType(object_type), id)
-
-

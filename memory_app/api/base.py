@@ -45,7 +45,7 @@ class MemoryView(APIView):
     content_negotiation_class = OnlyJSON
     versioning_class = None
     metadata_class = None
-    schema = OperationSchema()
+    schema: OperationSchema | None = OperationSchema()
     http_method_names = ["get", "head", "post", "put"]  # noqa: RUF012
     request_id = ""
 
@@ -130,5 +130,3 @@ class MemoryView(APIView):
         if not final.has_header("Cache-Control"):
             final["Cache-Control"] = "no-store"
         return final
-
-

@@ -99,11 +99,16 @@ def _claim(call: Call, key: str, options: ApiOptions) -> IdempotencyRecord:
     except IntegrityError:
         record = IdempotencyRecord.objects.get(**place)
     if record.fingerprint != fingerprint:
-        raise Unprocessable("This idempotency key came with another request before.", "idempotency_key_reused")
+        raise Unprocessable(
+            "This idempotency key came with another request before.", "idempotency_key_reused"
+        )
     if record.state == _State.DONE:
         return record
     lapsed = IdempotencyRecord.objects.filter(
-        pk=record.pk, state=_State.RUNNING, lease_expires_at=record.lease_expires_at, lease_expires_at__lte=now
+        pk=record.pk,
+        state=_State.RUNNING,
+        lease_expires_at=record.lease_expires_at,
+        lease_expires_at__lte=now,
     )
     if not lapsed.update(lease_expires_at=now + LEASE):
         raise Conflict("The same request is in progress.", "idempotency_in_progress")

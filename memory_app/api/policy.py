@@ -78,5 +78,7 @@ def admit(policy: AccessPolicy, principal: Principal, name: str, action: Action)
     if found is None or not granted:
         raise NotFound("There is no such collection.", code="collection_not_found")
     if action not in granted:
-        raise PermissionDenied(f"This needs the {action.value} right on the collection.", code="scope_missing")
+        raise PermissionDenied(
+            f"This needs the {action.value} right on the collection.", code="scope_missing"
+        )
     return found

@@ -50,7 +50,12 @@ class ApiKeyManager(models.Manager["ApiKey"]):
         """
         prefix, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         key = self.model(
-            user=user, name=name, prefix=prefix, digest=_digest(secret), scopes=list(scopes), expires_at=expires_at
+            user=user,
+            name=name,
+            prefix=prefix,
+            digest=_digest(secret),
+            scopes=list(scopes),
+            expires_at=expires_at,
         )
         key.full_clean()
         key.save()
@@ -75,7 +80,10 @@ class ApiKey(models.Model):
     """One program's key. What its user may not do, it may not do either."""
 
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, verbose_name=_("user"), on_delete=models.CASCADE, related_name="memory_api_keys"
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("user"),
+        on_delete=models.CASCADE,
+        related_name="memory_api_keys",
     )
     name = models.CharField(_("name"), max_length=100)
     prefix = models.CharField(_("prefix"), max_length=12, unique=True, editable=False)

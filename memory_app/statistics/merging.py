@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.merging import UNWEIGHTED, CounterChanges, Weight, weight_of
-from charactermemory.ports.statistics import HubEdge, Projection
-from memory_app.statistics.rows import Generation, HubKey, TotalKey
+from charactermemory.ports.statistics import HubEdge, HubKey, Projection
+from memory_app.statistics.rows import Generation, TotalKey
 
 
 def merge(rows: Generation, projection: Projection) -> None:

@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet, Subquery
 from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.merging import Weight, instant, microseconds
-from charactermemory.ports.statistics import HubEdge
+from charactermemory.ports.statistics import HubEdge, HubKey
 from memory_app.models import EntityEdge, EntityRelationCount, GlobalRelationCount, MemoryState
 
 READ_AT_ONCE = 500
@@ -24,8 +24,6 @@ GROUPS_AT_ONCE = 50
 WRITTEN_AT_ONCE = 500
 """Rows in one statement, less where the database takes fewer."""
 
-HubKey = tuple[MemoryObjectRef, RelationType, ObjectType]
-"""Of a hub's counter."""
 TotalKey = tuple[RelationType, ObjectType]
 """Of an overall counter."""
 _Key = TypeVar("_Key")

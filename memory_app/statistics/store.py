@@ -16,7 +16,15 @@ from django.utils import timezone
 from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.merging import STANDINGS, Weight, microseconds, state_of
-from charactermemory.ports.statistics import Count, CountScope, Health, HubEdge, ObjectState, Projection
+from charactermemory.ports.statistics import (
+    Count,
+    CountScope,
+    Health,
+    HubEdge,
+    HubKey,
+    ObjectState,
+    Projection,
+)
 from charactermemory.ports.vectors import Cursor
 from memory_app.models import (
     EntityEdge,
@@ -118,16 +126,18 @@ class OrmStatistics:
         return Count(*row) if row else None
 
     def best(
-        self,
-        hub: MemoryObjectRef,
-        relation: RelationType,
-        object_type: ObjectType,
-        scope: CountScope,
-        limit: int,
-    ) -> list[MemoryObjectRef]:
-        """Return the hub's best objects, by one indexed read for each standing in scope."""
-        if limit <= 0:
-            return []
+        self, hubs: Collection[HubKey], scope: CountScope, limit: int
+    ) -> dict[HubKey, list[MemoryObjectRef]]:
+        """Return each hub's best objects, by one indexed read for each standing in scope."""
+        found: dict[HubKey, list[MemoryObjectRef]] = {}
+        with reading(self._using):
+            for key in hubs if limit > 0 else ():
+                if best := self._best_of(key, scope, limit):
+                    found[key] = best
+        return found
+
+    def _best_of(self, key: HubKey, scope: CountScope, limit: int) -> list[MemoryObjectRef]:
+        hub, relation, object_type = key
         edges = (
             self._serving()
             .rows(EntityEdge)
@@ -137,14 +147,12 @@ class OrmStatistics:
                 relation=relation.value,
                 object_type=object_type.value,
             )
+            .order_by("-salience", "-memory_time", "object_id")
+            .values_list("salience", "memory_time", "object_id")
         )
         rows: list[tuple[Any, ...]] = []
-        with reading(self._using):
-            for standing in STANDINGS[scope]:
-                of_one = edges.filter(standing=int(standing)).order_by(
-                    "-salience", "-memory_time", "object_id"
-                )
-                rows += of_one.values_list("salience", "memory_time", "object_id")[:limit]
+        for standing in STANDINGS[scope]:
+            rows += edges.filter(standing=int(standing))[:limit]
         rows.sort(key=lambda row: (-row[0], -microseconds(row[1]), row[2]))
         return [MemoryObjectRef.of(object_type, object_id) for _, _, object_id in rows[:limit]]
 

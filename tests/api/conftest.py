@@ -43,7 +43,9 @@ class Api:
     token: str | None = None
     client: Client = field(default_factory=lambda: Client(raise_request_exception=False))
 
-    def call(self, method: str, path: str, body: Any = None, raw: bytes | None = None, **headers: str) -> Reply:
+    def call(
+        self, method: str, path: str, body: Any = None, raw: bytes | None = None, **headers: str
+    ) -> Reply:
         """Call an address; one that starts with `/` stands below the API's root, others in the collection."""
         url = ROOT + (path if path.startswith("/") else f"/collections/{self.collection}/{path}")
         sent = {name.replace("_", "-"): value for name, value in headers.items()}

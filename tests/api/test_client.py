@@ -154,7 +154,11 @@ def test_two_objects_are_linked(memory: Any) -> None:
     seen, after = memory.browse.list(limit=2)
     assert len(seen) == 2
     rest, after = memory.browse.list(after, 2)
-    assert {item.ref for item in seen + rest} == {episode_ref(1), outcome.link.ref, *(i.ref for i in seen + rest)}
+    assert {item.ref for item in seen + rest} == {
+        episode_ref(1),
+        outcome.link.ref,
+        *(i.ref for i in seen + rest),
+    }
     with pytest.raises(CharacterMemoryError):
         memory.link(draft.replace(to_id=new_id()))
 
@@ -194,7 +198,9 @@ def test_refusals_and_silence_are_errors_of_the_memory(client: MemoryClient, api
     silent = MemoryClient(URL, "ada", transport=httpx.MockTransport(broken))
     with pytest.raises(StoreUnavailable, match="refused"):
         silent.retrieve("a")
-    other = MemoryClient(URL, "ada", transport=httpx.MockTransport(lambda request: httpx.Response(502, text="<html>")))
+    other = MemoryClient(
+        URL, "ada", transport=httpx.MockTransport(lambda request: httpx.Response(502, text="<html>"))
+    )
     with pytest.raises(RequestFailed, match="no_problem"):
         other.retrieve("a")
 

@@ -47,7 +47,13 @@ def test_retrieve_writes_a_prompt_within_its_budget(api: Api) -> None:
     less = api.post(f"retrieve?format=prompt&budget={budget}&style=xml", {"topic": "tomatoes"})
     assert less.json["tokens"] <= budget
     assert less.json["left_out"]
-    for query in ("budget=5", "style=xml", "format=prompt&budget=0", "format=prompt&budget=1000001", "format=pdf"):
+    for query in (
+        "budget=5",
+        "style=xml",
+        "format=prompt&budget=0",
+        "format=prompt&budget=1000001",
+        "format=pdf",
+    ):
         assert api.post(f"retrieve?{query}", {"topic": "tomatoes"}).status == 400
 
 
@@ -71,7 +77,8 @@ def test_a_correction_is_previewed_then_made(api: Api) -> None:
     belief = believe(api, "Ada likes beans.")
     draft = ORIGIN | {"targets": [{"kind": "derived_memory", "id": belief["id"]}]}
     draft["replacement_derived_memories"] = [
-        {"derived_type": "claim", "text": "Ada likes peas.", "correction_origin_provenance": ORIGIN["correction_origin"],
+        {"derived_type": "claim", "text": "Ada likes peas.",
+         "correction_origin_provenance": ORIGIN["correction_origin"],
          "derived_from_episode_ids": [api.remember("We talked again.")["episode"]["id"]]}
     ]  # fmt: skip
     preview = api.post("correct?dry_run=true", draft)
@@ -129,7 +136,11 @@ def test_operators_browse_page_by_page(api: Api) -> None:
             cursor = f"&cursor={page['next']}"
 
     everything = walk("")
-    assert len(everything) == len({(item["object"]["object_type"], item["object"]["id"]) for item in everything}) == 10
+    assert (
+        len(everything)
+        == len({(item["object"]["object_type"], item["object"]["id"]) for item in everything})
+        == 10
+    )
     assert len(walk("&type=episode")) == 5
     assert [item["object"]["id"] for item in walk("&state=suppressed")] == [forgotten["id"]]
     assert len(walk("&type=observation&state=current")) == 4
@@ -239,7 +250,8 @@ def test_a_tenant_lists_its_own_collections(api: Api, tenant: Tenant) -> None:
         (errors.CascadeTooLarge(10, 5), 422, "cascade_too_large"),
         (errors.UnsupportedSchemaVersion("plan", "1", "2"), 422, "unsupported_schema_version"),
         (errors.DuplicatePosition(UUID(int=1), 2), 409, "duplicate_position"),
-        (errors.ReplacementIdentityConflict(UUID(int=1), "duplicate_in_plan"), 409, "replacement_identity_conflict"),
+        (errors.ReplacementIdentityConflict(UUID(int=1), "duplicate_in_plan"), 409,
+         "replacement_identity_conflict"),
         (errors.OriginalSourceReferenceMismatch(
             MemoryObjectRef.of(ObjectType.EPISODE, UUID(int=1)), "raw", "10.0.0.7", "b"
         ), 422, "original_source_reference_mismatch"),

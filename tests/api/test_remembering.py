@@ -106,5 +106,3 @@ def wire(made: Any) -> Any:
     import json
 
     return json.loads(made.to_json())
-
-

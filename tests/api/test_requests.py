@@ -80,7 +80,8 @@ def test_pointers_do_not_name_branches_of_unions(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b" ", b"{", b"\xff", b'{"content": "\\ud800"}', b"[" * 100_000, b'{"content":' + b"9" * 5_000 + b"}"]
+    "raw",
+    [b" ", b"{", b"\xff", b'{"content": "\\ud800"}', b"[" * 100_000, b'{"content":' + b"9" * 5_000 + b"}"],
 )
 def test_what_is_no_json_is_refused(api: Api, raw: bytes) -> None:
     reply = api.call("POST", "remember", raw=raw)
@@ -119,7 +120,10 @@ def test_a_query_that_does_not_fit_is_refused_by_name(api: Api, query: str, para
 def test_other_media_types_are_refused(api: Api, kind: str) -> None:
     reply = api.call("POST", "remember", {"content": "a"}, Content_Type=kind)
     assert reply.status == 415
-    assert api.call("POST", "remember", {"content": "a"}, Content_Type="application/json;charset=UTF-8").status == 201
+    assert (
+        api.call("POST", "remember", {"content": "a"}, Content_Type="application/json;charset=UTF-8").status
+        == 201
+    )
 
 
 def test_a_large_body_is_refused_unread(api: Api, settings: Any) -> None:

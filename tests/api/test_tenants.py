@@ -153,7 +153,9 @@ def test_nothing_of_one_tenant_is_told_to_the_other(
     rng = random.Random(seed)
     for side in sides:
         for _ in range(3):
-            side.takes_note(side.ways[0].post("remember", {"content": _text(rng, side), "entity_drafts": [{}]}))
+            side.takes_note(
+                side.ways[0].post("remember", {"content": _text(rng, side), "entity_drafts": [{}]})
+            )
         side.keys.append(f"{side.name}-0")
         assert side.ways[0].put(f"external-keys/{side.name}-0", side.refs[0]).status == 201
         row = RepairMarker.objects.create(
@@ -209,7 +211,10 @@ def test_ids_of_another_tenant_do_not_exist(sides: tuple[Side, Side]) -> None:
     other.takes_note(other.ways[0].post("remember", {"content": "a", "entity_drafts": [{}]}))
     mine = own.ways[0]
     for ref in other.refs:
-        for path in (f"objects/{ref['object_type']}/{ref['id']}", f"objects/{ref['object_type']}/{ref['id']}/history"):
+        for path in (
+            f"objects/{ref['object_type']}/{ref['id']}",
+            f"objects/{ref['object_type']}/{ref['id']}/history",
+        ):
             stranger = mine.get(path.replace(ref["id"], str(uuid4())))
             reply = mine.get(path)
             assert (reply.status, reply.json["detail"]) == (stranger.status, stranger.json["detail"])

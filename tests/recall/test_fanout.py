@@ -193,7 +193,7 @@ def test_the_best_of_a_hub_are_confirmed_by_the_graph(world: World) -> None:
     world.knobs = with_about_fanout(3)
     foreign = belief(episode_ := episode(), entity_ids=(), salience_score=1.0)
     world.store(episode_, foreign)
-    world.statistics.alter("best", lambda answer: [foreign.ref, *answer])
+    world.statistics.alter("best", lambda answer: {key: [foreign.ref, *best] for key, best in answer.items()})
 
     outcome = world.retrieve(
         topic=None, anchors=(known.id,), graph_limits=GraphLimits(max_hub_edges=4, max_depth=1)

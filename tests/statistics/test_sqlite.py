@@ -18,6 +18,7 @@ from charactermemory.testing.statistics_model import (
     DERIVED,
     about,
     assert_equal_to_recount,
+    best_of,
     memory,
     notion,
     random_projections,
@@ -244,7 +245,7 @@ def test_a_killed_rebuild_changes_nothing_and_the_next_one_removes_its_rows(tmp_
     assert store.health(1) == Health("unhealthy", "drift")
     store.rebuild([about(notion(7), state(memory(2)))], 1)
     assert {len(generations) for generations in rows(path).values()} == {1}
-    assert store.best(notion(7), ABOUT, DERIVED, "total", 5) == [memory(2)]
+    assert best_of(store, notion(7), ABOUT, DERIVED, "total", 5) == [memory(2)]
     store.close()
 
 
@@ -258,7 +259,7 @@ def test_of_two_rebuilds_the_later_one_wins(tmp_path: Path) -> None:
 
     with pytest.raises(RetrievalStatsStoreError, match="another rebuild of main has begun"):
         store.rebuild(projections(), 1)
-    assert store.best(notion(7), ABOUT, DERIVED, "total", 5) == [memory(2)]
+    assert best_of(store, notion(7), ABOUT, DERIVED, "total", 5) == [memory(2)]
     assert store.cursor().applied == 2
     assert {len(generations) for generations in rows(path).values()} == {1}
     store.close()
@@ -295,8 +296,8 @@ def steps_at_a_hub_of(size: int) -> dict[str, int]:
     new = about(notion(7), *(state(memory(n)) for n in (9_001, 9_002, 9_003)))
     changed = about(notion(7), state(memory(9), suppressed=True))
     found = {
-        "best": steps(store.best, notion(7), ABOUT, DERIVED, "current", 5),
-        "best of all": steps(store.best, notion(7), ABOUT, DERIVED, "total", 5),
+        "best": steps(best_of, store, notion(7), ABOUT, DERIVED, "current", 5),
+        "best of all": steps(best_of, store, notion(7), ABOUT, DERIVED, "total", 5),
         "counts": steps(store.counts, [notion(7)], ABOUT, DERIVED),
         "edges": steps(store.edges_of, [memory(3)]),
         "page": steps(store.scan, memory(5), 10),

@@ -37,6 +37,9 @@ class _Open:
         self.log = LogSync(folder, lambda: self.engine.store.flush())
         self.users = 0
         self.broken = False
+        # Updates that were begun, that came back, and that are on disk. One that was begun may be seen by
+        # others before it comes back.
+        self.begun = 0
         self.applied = 0
         self.synced = 0
 
@@ -135,7 +138,7 @@ class SharedStore:
         self._version += 1
 
     def sync(self) -> None:
-        """Sync the log if an update ran since the last sync that succeeded.
+        """Sync the log if an update ran since the last sync that succeeded, or runs now.
 
         If the engine was opened anew since this thread's last call, what that call wrote or read may be gone.
         """
@@ -145,7 +148,7 @@ class SharedStore:
                 raise ResponseLost("the engine was closed by another call's failure", in_flight=False)
             with self._calls:
                 applied = opened.applied
-                if opened.synced >= applied:
+                if opened.synced >= opened.begun:
                     return
             try:
                 opened.log.sync()
@@ -158,9 +161,13 @@ class SharedStore:
     def update(self, text: str) -> None:
         """Apply an update; a failure of the engine breaks it."""
         with self.use() as opened:
+            with self._calls:
+                opened.begun += 1
             try:
                 opened.engine.store.update(text)
             except (SyntaxError, ValueError) as error:
+                with self._calls:
+                    opened.begun -= 1
                 raise DatabaseError(detail=f"the update was refused: {error}") from error
             except OSError as error:
                 opened.broken = True
@@ -182,10 +189,15 @@ class SharedStore:
                 opened.engine.store.backup(str(folder))
             write_marker(folder, marker)
 
-    def version(self) -> int:
-        """Return the number of updates here, and of failures after which the engine was opened anew."""
+    def version(self) -> int | None:
+        """Return the number of updates here, and of failures after which the engine was opened anew.
+
+        None while an update runs: it may have taken effect already.
+        """
         self.owner.check()
-        return self._version
+        with self._calls:
+            running = self._open is not None and self._open.begun > self._open.applied
+            return None if running else self._version
 
     def close(self) -> None:
         """Wait for the calls that run, flush, close the engine, and give the folder back."""
@@ -258,7 +270,7 @@ class EmbeddedConnection:
         with self._shared().use() as opened:
             return opened.engine.dump(graph)
 
-    def version(self) -> int:
+    def version(self) -> int | None:
         """See `Connection`."""
         return self._shared().version()
 

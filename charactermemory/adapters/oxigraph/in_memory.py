@@ -28,6 +28,7 @@ class InMemoryConnection:
         self._forks = fork_count()
         self._closed = False
         self._lock = threading.Lock()
+        self._running = 0
         self._version = 0
 
     def _use(self) -> Engine:
@@ -48,12 +49,16 @@ class InMemoryConnection:
     def update(self, text: str) -> None:
         """See `Connection`; an in-memory update fails whole and at once, its outcome is always known."""
         engine = self._use()
+        with self._lock:
+            self._running += 1
         try:
             engine.store.update(text)
         except (OSError, SyntaxError, ValueError, RuntimeError) as error:
             raise DatabaseError(detail=f"the update failed: {error}") from error
-        with self._lock:
-            self._version += 1
+        finally:
+            with self._lock:
+                self._running -= 1
+                self._version += 1
 
     def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
         """See `Connection`."""
@@ -67,10 +72,11 @@ class InMemoryConnection:
         """See `Connection`."""
         return self._use().dump(graph)
 
-    def version(self) -> int:
-        """See `Connection`."""
+    def version(self) -> int | None:
+        """See `Connection`; None while an update runs, for it may have taken effect already."""
         self._use()
-        return self._version
+        with self._lock:
+            return None if self._running else self._version
 
     def sync(self) -> None:
         """See `Connection`; there is nothing to sync."""

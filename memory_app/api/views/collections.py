@@ -102,9 +102,7 @@ class CollectionView(MemoryView):
 class ArchiveView(MemoryView):
     """Closing a collection."""
 
-    @operation(
-        id="archive_collection", tag=TAG, action=Action.OPERATE, answers={200: CollectionAnswer}
-    )
+    @operation(id="archive_collection", tag=TAG, action=Action.OPERATE, answers={200: CollectionAnswer})
     def post(self, call: Call) -> CollectionAnswer:
         """Close a collection: its memory can neither be changed nor read any more; nothing is deleted."""
         call.collection.archived = True
