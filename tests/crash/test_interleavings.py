@@ -16,7 +16,7 @@ from tests.crash.operations import live
 from tests.crash.turns import Turns
 from tests.support.steps import Moment, Step
 
-HISTORIES = 200
+HISTORIES = 40
 PROCESSES = 3
 LATEST_END = 300
 """Turns after which a process dies at the latest, if it does; its work takes about as many."""
