@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.api.conftest import Api, permit
 
+# By hand: schemathesis' own pytest plugin cannot name its tests on a worker process yet.
+pytestmark = pytest.mark.slow
+
 PER_OPERATION = 8
 
 CONFIG = schemathesis.Config.from_dict(
