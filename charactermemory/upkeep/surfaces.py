@@ -40,7 +40,7 @@ def surface_of(item: MemoryObject) -> Surface | None:
         case _:
             return None
     cleaned = fold_white_space(text)
-    if not cleaned:
+    if not cleaned.strip():  # what an embedder takes as blank, U+001F alone for one, has no surface
         return None
     return Surface(item.ref, surface, item.schema_version, dense_part(cleaned), cleaned)
 
