@@ -41,6 +41,7 @@ from charactermemory.domain.provenance import CandidateProvenance, ProducerKind
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.embedding import Vector
 from charactermemory.ports.graph import WriteBatch
+from charactermemory.ports.stores import Stores
 from charactermemory.ports.vectors import VectorRecord
 from charactermemory.upkeep.projection import project
 from charactermemory.upkeep.surfaces import surface_of
@@ -146,18 +147,17 @@ def objects_of(data: RememberInput) -> list[MemoryObject]:
     return [draft.to_object(draft.created_at) for draft in drafts if draft and draft.created_at]
 
 
-def mapped(data: RememberInput, token: int) -> Iterator[Triple]:
-    """Yield every triple that commit `token` of a moment writes."""
-    objects = objects_of(data)
+def mapped(objects: Sequence[MemoryObject], token: int) -> Iterator[Triple]:
+    """Yield every triple that commit `token` of these objects writes."""
     batch = WriteBatch("commit", "0" * 64, _BIRTH, objects=tuple(objects))
     for item in objects:
         yield from object_triples(item, digest(item))
     yield from receipt_triples(token, batch, [ref_iri(item.ref) for item in objects])
 
 
-def records(data: RememberInput, embedder: ReadyVectors) -> list[VectorRecord]:
-    """Return the points of a moment."""
-    surfaces = [surface for item in objects_of(data) if (surface := surface_of(item)) is not None]
+def records(objects: Iterable[MemoryObject], embedder: ReadyVectors) -> list[VectorRecord]:
+    """Return the points of these objects."""
+    surfaces = [surface for item in objects if (surface := surface_of(item)) is not None]
     return [
         VectorRecord(surface, embedder.generate_embedding(surface.embedding_text)) for surface in surfaces
     ]
@@ -191,18 +191,23 @@ def grow(root: Path, moments: int) -> None:
         start = stores.graph.head() - 1
         if moments <= start:
             return
-        graph, embedder = graph_iri(COLLECTION), ReadyVectors()
-        triples = chain.from_iterable(mapped(moment(n), n + 2) for n in range(start, moments))
-        engine_of(memory).engine.store.bulk_extend(Quad(*triple, graph) for triple in triples)
         head = moments + 1
-        for page in _pages(range(start, moments)):
-            data = [moment(number) for number in page]
-            stores.vectors.write([record for item in data for record in records(item, embedder)], (), head)
-            stores.statistics.apply(
-                project(map(_stored, chain.from_iterable(map(objects_of, data))), _PEOPLE), head
-            )
+        engine_of(memory).engine.store.bulk_extend(_loaded(stores, range(start, moments), head))
         stores.vectors.flush(head)
         stores.statistics.advance(head)
+
+
+def _loaded(stores: Stores, numbers: Iterable[int], head: int) -> Iterator[Quad]:
+    """Yield the quads of moments, and bring each page of them to the derived stores by the way."""
+    graph, embedder = graph_iri(COLLECTION), ReadyVectors()
+    for page in _pages(numbers):
+        made = {number: objects_of(moment(number)) for number in page}
+        for number, objects in made.items():
+            for triple in mapped(objects, number + 2):
+                yield Quad(*triple, graph)
+        together = list(chain.from_iterable(made.values()))
+        stores.vectors.write(records(together, embedder), (), head)
+        stores.statistics.apply(project(map(_stored, together), _PEOPLE), head)
 
 
 def _pages(numbers: Iterable[int]) -> Iterator[list[int]]:

@@ -59,11 +59,11 @@ class Raw:
 
     def made(self, number: int) -> tuple[str, list[qe.Point]]:
         """Return the update and the points of a moment."""
-        data = support.moment(number)
-        body = " .\n".join(map(str, support.mapped(data, RAW_TOKENS + number)))
+        objects = support.objects_of(support.moment(number))
+        body = " .\n".join(map(str, support.mapped(objects, RAW_TOKENS + number)))
         points = [
             self._generation._point(self._lexical, record.surface.ref.id, record, record.embedding)
-            for record in support.records(data, self._embedder)
+            for record in support.records(objects, self._embedder)
         ]
         return f"INSERT DATA {{ GRAPH {self._graph} {{\n{body}\n}} }}", points
 
