@@ -164,7 +164,7 @@ def test_nothing_of_one_tenant_is_told_to_the_other(
         )  # fmt: skip
         side.repairs.append(row.pk)
     seen: dict[int, int] = {}
-    for turn in range(200):
+    for turn in range(400):
         own, other = sides if turn % 2 else sides[::-1]
         method, path, body = deeds(rng, own, other)
         reply = rng.choice(own.ways).call(method, path, body)
