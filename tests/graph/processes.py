@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,7 +61,8 @@ class Script:
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None and not pipe.closed:
-                pipe.close()
+                with suppress(BrokenPipeError):  # what a killed script did not read any more
+                    pipe.close()
 
     def end(self) -> str:
         """All that it still says; it must end well."""

@@ -199,6 +199,13 @@ def test_only_committed_tokens_count_as_settled(tmp_path: Path) -> None:
     assert ThreadWriterLock("key").last_settled("ada") is None
 
 
+def test_a_lock_file_whose_first_holder_has_not_written_yet_says_that_nothing_is_settled(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ada.lock").touch()
+    assert FileWriterLock(tmp_path).last_settled("ada") == 0
+
+
 def test_a_token_left_open_is_settled_by_the_next_holder_until_it_is_known(tmp_path: Path) -> None:
     lock = FileWriterLock(tmp_path)
     with lock.hold("ada", never, no_head) as grant:

@@ -167,7 +167,8 @@ class FileWriterLock:
                 before = after
         finally:
             os.close(descriptor)
-        return _parse(after, self._path(collection)).last_settled
+        # Its first holder makes the file, then writes the record: nothing is settled before that.
+        return _parse(after, self._path(collection)).last_settled if after else 0
 
     def _path(self, collection: str) -> Path:
         return self.folder / f"{quote(collection, safe='')}.lock"
