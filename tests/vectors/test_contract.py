@@ -8,6 +8,7 @@ import pytest
 from charactermemory.adapters.qdrant.service import QdrantVectorIndex
 from charactermemory.testing.vector_contract import VectorIndexContract
 from charactermemory.testing.vectors import InMemoryVectorIndex
+from tests.support.qdrant_stub import QdrantStub
 
 from .conftest import FINGERPRINT
 
@@ -52,6 +53,27 @@ class TestServiceMemory(VectorIndexContract):
     @pytest.fixture
     def open_index(self, open_service_memory):
         return open_service_memory
+
+
+@pytest.fixture(scope="module")
+def stub():
+    with QdrantStub() as stub:
+        yield stub
+
+
+class TestServiceOverHttp(VectorIndexContract):
+    """The service adapter over REST, on a stub whose store is the same local mode."""
+
+    @pytest.fixture
+    def open_index(self, stub, opened):
+        run = uuid.uuid4().hex[:8]
+
+        def open_index(collection="contract", size=4):
+            index = QdrantVectorIndex(stub.url, f"{run}-{collection}", size, FINGERPRINT)
+            opened.append(index)
+            return index
+
+        return open_index
 
 
 @pytest.mark.skipif(
