@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
+from charactermemory.adapters.oxigraph.connection import Connection
 from charactermemory.adapters.oxigraph.in_memory import InMemoryConnection
 from charactermemory.adapters.oxigraph.locks import ThreadWriterLock
 from charactermemory.adapters.oxigraph.store import OxigraphStore
@@ -25,6 +26,8 @@ from charactermemory.testing.scripted import ScriptedEmbedder, ScriptedVectorInd
 from charactermemory.upkeep.derive import derive
 from tests.support.spy import Spy
 
+COLLECTION = "test"
+
 
 class World:
     """A collection one can fill by hand.
@@ -35,9 +38,11 @@ class World:
         knobs: what recall is steered by.
     """
 
-    def __init__(self) -> None:
-        self.graph: Any = Spy(OxigraphStore(InMemoryConnection(), "test", ThreadWriterLock("recall-test")))
-        self.statistics: Any = Spy(SqliteStatistics(MEMORY, "test"))
+    def __init__(self, connection: Connection | None = None) -> None:
+        self.graph: Any = Spy(
+            OxigraphStore(connection or InMemoryConnection(), COLLECTION, ThreadWriterLock("recall-test"))
+        )
+        self.statistics: Any = Spy(SqliteStatistics(MEMORY, COLLECTION))
         self.vectors = ScriptedVectorIndex()
         self.embedder = ScriptedEmbedder()
         self.knobs = RecallKnobs()
