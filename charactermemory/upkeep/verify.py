@@ -42,10 +42,21 @@ DifferenceKind = Literal[
 
 
 class Difference(Model):
-    """One object on which a store disagrees with the graph, or the graph with itself."""
+    """One object on which a store disagrees with the graph, or the graph with itself.
+
+    Attributes:
+        kind: what differs.
+        object: the object.
+        digests: those of all contents that a `stored_conflict` holds under one id.
+    """
 
     kind: DifferenceKind
     object: MemoryObjectRef
+    digests: Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+    def __str__(self) -> str:
+        """Name it in one line."""
+        return " ".join((self.kind, str(self.object), *self.digests))
 
 
 class WentBack(Model):
@@ -171,7 +182,7 @@ def _compared(stores: Stores) -> VerifyReport:
 def _compare(stores: Stores, refs: list[MemoryObjectRef]) -> Iterator[Difference]:
     stored, faults = readable(stores.graph, refs, anew=True)
     for ref, fault in sorted(faults.items()):
-        yield Difference(kind=_fault_kind(fault), object=ref)
+        yield _unreadable(ref, fault)
     present = stores.vectors.present([ref for ref in stored if ref.object_type in INDEXED_TYPES])
     for ref, item in sorted(stored.items()):
         if digest(item.authored or item.object) != item.digest:
@@ -182,8 +193,10 @@ def _compare(stores: Stores, refs: list[MemoryObjectRef]) -> Iterator[Difference
     yield from _statistics_differences(stores, list(stored))
 
 
-def _fault_kind(fault: Fault) -> DifferenceKind:
-    return "stored_conflict" if isinstance(fault, StoredConflict) else "unreadable"
+def _unreadable(ref: MemoryObjectRef, fault: Fault) -> Difference:
+    if isinstance(fault, StoredConflict):
+        return Difference(kind="stored_conflict", object=ref, digests=fault.digests)
+    return Difference(kind="unreadable", object=ref)
 
 
 def _vector_difference(item: Stored, text: str | None) -> DifferenceKind | None:

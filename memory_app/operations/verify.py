@@ -37,7 +37,7 @@ class Verified:
             "differences": last.differences,
             "found": self.found.differences,
             "kinds": dict(sorted(Counter(item.kind for item in self.found.found).items())),
-            "first": [f"{item.kind} {item.object}" for item in last.found[:SHOWN]],
+            "first": [str(item) for item in last.found[:SHOWN]],
             "went_back": None if gone is None else {"head": gone.head, "seen": gone.seen},
         }
 

@@ -13,9 +13,10 @@ from charactermemory.adapters.oxigraph.connection import Connection
 from charactermemory.adapters.oxigraph.mapping import scene_iri
 from charactermemory.adapters.oxigraph.store import OxigraphStore
 from charactermemory.adapters.oxigraph.terms import graph_iri, part_iri, ref_iri
+from charactermemory.domain.digest import digest
 from charactermemory.domain.objects import MemoryObject
 from charactermemory.domain.scene import Participant, Scene, Setting
-from charactermemory.errors import GraphQueryError, StoredConflict
+from charactermemory.errors import DeterministicIdCollision, GraphQueryError, StoredConflict
 from charactermemory.testing.builders import NOON, belief, episode, link, notion, observation, thread
 from charactermemory.testing.graph_contract import put
 from tests.graph.stores import Place
@@ -173,17 +174,25 @@ def test_a_lost_part_is_missed(store: OxigraphStore, connection: Connection) -> 
     assert store.read([happened.ref], anew=True)[happened.ref].object == happened
 
 
-def test_two_digests_are_a_conflict(store: OxigraphStore, connection: Connection) -> None:
+def test_two_digests_are_a_conflict(place: Place, store: OxigraphStore, connection: Connection) -> None:
+    """A content that is known, or was just committed, hides no second one."""
     first, other = belief(), belief()
     put(store, first, other)
+    reader = place.over(connection)
+    assert reader.read([first.ref]) == store.read([first.ref])
     extra = Literal("0" * 64)
     connection.update(f"INSERT DATA {{ GRAPH {GRAPH} {{ {ref_iri(first.ref)} {cm.DIGEST} {extra} }} }}")
-    with pytest.raises(StoredConflict) as caught:
-        store.read([other.ref, first.ref])
-    assert caught.value.object == first.ref
-    assert caught.value.digests[0] == "0" * 64
-    assert len(caught.value.digests) == 2
-    assert set(store.read([other.ref])) == {other.ref}
+    for knowing in (store, reader, place.over(connection)):
+        with pytest.raises(StoredConflict) as caught:
+            knowing.read([other.ref, first.ref])
+        assert caught.value.object == first.ref
+        assert caught.value.digests == ("0" * 64, digest(first))
+        assert set(knowing.read([other.ref])) == {other.ref}
+    before = store.head()
+    with pytest.raises(DeterministicIdCollision) as collision:
+        put(store, first, belief())
+    assert collision.value.object == first.ref
+    assert store.head() == before
 
 
 def test_known_contents_yield_to_another_digest(store: OxigraphStore, connection: Connection) -> None:

@@ -181,7 +181,7 @@ def test_without_lock_and_guard_the_race_is_lost(on_rocksdb: Place, monkeypatch:
         results = race(store, divergent(1))
         assert all(isinstance(result, int) for result in results)
         with pytest.raises(StoredConflict) as caught:
-            store.read([divergent(1)[0].ref], anew=True)
+            store.read([divergent(1)[0].ref])
         assert len(caught.value.digests) == WRITERS
 
 

@@ -14,6 +14,7 @@ from charactermemory.errors import GraphQueryError, StoredConflict
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.statistics import HubEdge, ObjectState, Projection
 from charactermemory.ports.vectors import VectorSurface
+from charactermemory.recall.context import RetrievalContext
 from charactermemory.upkeep import verify as verify_module
 from tests.revise.drafts import forgetting, nothing_written, sourced
 from tests.support.plans import (
@@ -169,6 +170,9 @@ def test_what_the_graph_has_wrong_is_listed_and_hides_nothing_else(world: Rig, n
     if error is not None:
         with pytest.raises(error):
             world.graph.inner.read([HELD, E], anew=True)
+    if error is StoredConflict:
+        with pytest.raises(StoredConflict):
+            world.memory.retrieve(RetrievalContext(topic="Rain"))
 
     report = world.memory.upkeep.verify()
     found = {(item.kind, item.object) for item in report.found}
@@ -183,9 +187,13 @@ def test_what_the_graph_has_wrong_is_listed_and_hides_nothing_else(world: Rig, n
 
 def test_an_episode_that_cannot_be_read_does_not_stop_its_observations(world: Rig) -> None:
     """The state of an observation rests on its episode's scene."""
+    known = world.graph.inner.read([E])[E].digest
     add(world, E, "digest", '"another"')
     report = world.memory.upkeep.verify(repair=True)
-    assert [(item.kind, item.object) for item in report.found] == [("stored_conflict", E)]
+    (conflict,) = report.found
+    assert (conflict.kind, conflict.object) == ("stored_conflict", E)
+    assert set(conflict.digests) == {known, "another"}
+    assert all(one in str(conflict) for one in (str(E), *conflict.digests))
     assert report.left == (E,)
     assert SAID in world.points()
 

@@ -112,14 +112,17 @@ class Reads:
         self._crowds = Crowds()
         self._places = Places()
 
-    def committed(self, contents: Sequence[Content], event: LifecycleEvent | None) -> None:
-        """Take note of what the holder of the writer lock has just added.
+    def committed(
+        self, contents: Sequence[Content], event: LifecycleEvent | None, version: int | None
+    ) -> None:
+        """Take note of what the holder of the writer lock has just added, alone, as `version` of the store.
 
         The guard found nothing against it. So until the next update it stands as it was written, unless the
-        commit itself suppressed or superseded something.
+        commit itself suppressed or superseded something. Where others had a hand in it (`version` None), or
+        wrote since, what stands is read.
         """
         self._contents.keep(contents)
-        version, stored = self._connection.version(), {}
+        stored = {}
         if version is not None and event is None and not any(_supersedes(item.authored) for item in contents):
             stored = {
                 item.authored.ref: Stored(object=item.authored, digest=item.digest) for item in contents
@@ -127,7 +130,11 @@ class Reads:
         self._fresh = _Fresh(version, stored)
 
     def read(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> dict[MemoryObjectRef, Stored]:
-        """See `GraphStore.read`; one query, so content and lifecycle are of one moment."""
+        """See `GraphStore.read`; one query, so content and lifecycle are of one moment.
+
+        The digest is always asked for, so a second one under an id raises `StoredConflict` also where the
+        content is known. Not seen without `anew` is a value that was changed under a digest that stands.
+        """
         ordered = list(dict.fromkeys(refs))
         if not ordered:
             return {}
@@ -152,7 +159,7 @@ class Reads:
         return found
 
     def existing(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> set[MemoryObjectRef]:
-        """See `GraphStore.existing`."""
+        """See `GraphStore.existing`; what is known to be stored is not asked for, the guard decides."""
         known = set() if anew else self._contents.stored(refs)
         nodes = {ref_iri(ref): ref for ref in refs if ref not in known}
         found = {

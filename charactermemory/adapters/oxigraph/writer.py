@@ -76,10 +76,10 @@ class Writer:
             return None
         if refused is not None:
             raise refused
-        self._insert(planned, self._triples(batch, planned, fresh))
+        version = self._insert(planned, self._triples(batch, planned, fresh))
         self._ledger.committed(self.token)
         contents = [Content(planned.items[node], planned.digests[node]) for node in fresh]
-        self._reads.committed(contents, batch.event)
+        self._reads.committed(contents, batch.event, version)
         self.applied = True
         return self.token
 
@@ -103,22 +103,29 @@ class Writer:
         triples += receipt_triples(self.token, batch, fresh)
         return triples
 
-    def _insert(self, planned: guard.Planned, triples: list[Triple]) -> None:
-        """Send the update and find out whether it took effect; while that is unknown, the token stays open."""
+    def _insert(self, planned: guard.Planned, triples: list[Triple]) -> int | None:
+        """Send the update and find out whether it took effect; while that is unknown, the token stays open.
+
+        Returns the version of the store that this update alone made of the one before it, None if others had a
+        hand in it.
+        """
         text = guard.insert(self._graph, planned, triples)
         self._grant.sending()
+        before = self._connection.version()
         try:
             self._connection.update(text)
         except ResponseLost as lost:
             self._find_out(lost)
-            return
+            return None
         except StoreError:
             self._grant.settled(False)
             raise
+        after = self._connection.version()
         if not self._settled(self._receipt_there()):
             raise guard.refusal(planned, self._state(planned)) or DatabaseError(
                 detail=f"commit {self.token} was refused for no reason found in the graph"
             )
+        return after if before is not None and after == before + 1 else None
 
     def _settled(self, committed: bool) -> bool:
         self._grant.settled(committed)
