@@ -38,7 +38,7 @@ class Ledger:
         """
         with self._lock:
             if token > self._last + 1:
-                self._swept, self._inherited = self._applied(), token - 1
+                self._swept, self._inherited = self._applied(self._oldest()), token - 1
             self._owed[token] = set(refs)
             self._last = max(self._last, token)
 
@@ -68,12 +68,23 @@ class Ledger:
     def applied(self) -> int:
         """Return the commit up to which nothing is owed."""
         with self._lock:
-            return self._applied()
+            return self._applied(self._oldest())
 
-    def _applied(self) -> int:
+    def applied_after(self, refs: Iterable[MemoryObjectRef], as_of: int) -> int:
+        """Return what `applied` would be once `settle` was called with the same."""
+        done = set(refs)
+        with self._lock:
+            owed = (token for token, left in self._owed.items() if token > as_of or not left <= done)
+            return self._applied(min(owed, default=None))
+
+    def _oldest(self) -> int | None:
+        return min(self._owed, default=None)
+
+    def _applied(self, oldest: int | None) -> int:
+        """Return the commit up to which nothing is owed, where `oldest` is the first that is."""
         if self._swept < self._inherited:
             return self._swept
-        return min(self._owed) - 1 if self._owed else self._last
+        return self._last if oldest is None else oldest - 1
 
     def marked(self) -> None:
         """Record that the store has just written its mark."""

@@ -84,12 +84,18 @@ HubKey = tuple[MemoryObjectRef, RelationType, ObjectType]
 class StatisticsStore(Protocol):
     """One collection's statistics. Thread-safe. Everything raises `RetrievalStatsStoreError`."""
 
-    def apply(self, projection: Projection, high: int) -> None:
-        """Record a projection and raise the mark `high`, in one transaction; repeating it changes nothing.
+    def apply(self, projection: Projection, high: int, applied: int = 0) -> str | None:
+        """Record a projection and raise the marks, in one transaction; repeating it changes nothing.
 
-        A state only restricts: suppressed stays suppressed, superseded stays superseded. `high` is the commit
-        as of which the graph was read; `applied` stays, since a projection may hold only some of the objects
-        that a commit touched.
+        A state only restricts: suppressed stays suppressed, superseded stays superseded.
+
+        Args:
+            projection: what is recorded; perhaps only some of the objects that a commit touched.
+            high: the commit as of which the graph was read.
+            applied: the commit up to which every one is reflected, this projection included; 0 leaves it.
+
+        Returns:
+            The cause for which the store is not to be trusted, None if it is (see `health`).
         """
         ...
 

@@ -162,18 +162,16 @@ def _write_statistics(stores: Stores, refs: Sequence[MemoryObjectRef], reading: 
     except MissingEnds as missing:
         causes.append(Cause.of("graph_read", missing))
         projection = missing.projection
+    ledger, settled = stores.statistics_ledger, () if causes else refs
+    applied = 0 if stores.shared else ledger.applied_after(settled, reading.as_of)
     try:
-        stores.statistics.apply(projection, high)
-        if not causes:
-            stores.statistics_ledger.settle(refs, reading.as_of)
-        if not stores.shared:
-            stores.statistics.advance(stores.statistics_ledger.applied())
-        health = stores.statistics.health(reading.as_of)
+        distrusted = stores.statistics.apply(projection, high, applied)
     except StoreError as error:
         causes.append(Cause.of("stats_write", error))
         return _statistics_failed(refs, tuple(causes))
-    if health.state == "unhealthy":
-        causes.append(Cause(cause="store_unhealthy", detail=health.cause or ""))
+    ledger.settle(settled, reading.as_of)
+    if distrusted is not None:
+        causes.append(Cause(cause="store_unhealthy", detail=distrusted))
     if causes:
         return _statistics_failed(refs, tuple(causes))
     return StatsUpdateStatus(updated_object_ids=tuple(refs))

@@ -187,7 +187,7 @@ class Generation:
 
 def reference(object_type: str, id: UUID) -> MemoryObjectRef:
     """Return the reference in two columns."""
-    return MemoryObjectRef(object_type=ObjectType(object_type), id=id)
+    return MemoryObjectRef.of(ObjectType(object_type), id)
 
 
 def parts(items: Collection[_Item], size: int) -> Iterator[list[_Item]]:

@@ -58,15 +58,20 @@ class OrmStatistics:
         self._collection = collection
         self._using = using
 
-    def apply(self, projection: Projection, high: int) -> None:
+    def apply(self, projection: Projection, high: int, applied: int = 0) -> str | None:
         """Record a projection; see the port."""
-        marks = {"high": _raised("high", high), "building_high": _raised("building_high", high)}
+        marks = {
+            "applied": _raised("applied", applied),
+            "high": _raised("high", max(high, applied)),
+            "building_high": _raised("building_high", high),
+        }
         with writing(self._using):
             self._update(marks)
-            generations = self._health().values_list("generation", "building").get()
+            *generations, cause = self._health().values_list("generation", "building", "cause").get()
             for number in generations:
                 if number is not None:
                     merge(Generation(self._using, self._collection, number), projection)
+        return cause or None
 
     def advance(self, applied: int) -> None:
         """Record that every commit up to `applied` is reflected; see the port."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
-from itertools import chain
+from collections.abc import Collection, Iterable
 from os import PathLike
 from typing import Any
 
 from charactermemory.adapters.statistics.database import MEMORY, Database
-from charactermemory.adapters.statistics.merging import merge
+from charactermemory.adapters.statistics.merging import merge, recorded
 from charactermemory.adapters.statistics.rebuilding import rebuild
 from charactermemory.adapters.statistics.rows import edge_of, key_of, ref_of
 from charactermemory.domain.kinds import RelationType
@@ -28,9 +27,6 @@ from charactermemory.ports.statistics import (
 from charactermemory.ports.vectors import Cursor
 
 __all__ = ["MEMORY", "SqliteStatistics"]
-
-_AT_ONCE = 500
-"""References in one statement."""
 
 
 class SqliteStatistics:
@@ -59,20 +55,18 @@ class SqliteStatistics:
             self._database.close()
             raise
 
-    def apply(self, projection: Projection, high: int) -> None:
+    def apply(self, projection: Projection, high: int, applied: int = 0) -> str | None:
         """Record a projection; see the port."""
         with self._database.writing() as connection:
-            connection.execute(
-                "UPDATE generation SET high = max(high, ?)"
-                " WHERE collection = ? AND role IN ('serving', 'building')",
-                (high, self._collection),
-            )
             generations = connection.execute(
-                "SELECT id FROM generation WHERE collection = ? AND role IN ('serving', 'building')",
-                (self._collection,),
+                "UPDATE generation SET high = max(high, ?, ?),"
+                " applied = iif(role = 'serving', max(applied, ?), applied)"
+                " WHERE collection = ? AND role IN ('serving', 'building') RETURNING id, role, cause",
+                (high, applied, applied, self._collection),
             ).fetchall()
-            for (generation,) in generations:
+            for generation, _, _ in generations:
                 merge(connection, generation, projection)
+        return next((cause for _, role, cause in generations if role == "serving"), None)
 
     def advance(self, applied: int) -> None:
         """Record that every commit up to `applied` is reflected; see the port."""
@@ -142,20 +136,9 @@ class SqliteStatistics:
 
     def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:
         """Return the recorded states among `refs`."""
-        found = {}
         with self._database.reading() as connection:
-            generation = self._generation(connection)
-            for part in _parts(refs):
-                wanted = ", ".join(["(?, ?)"] * len(part))
-                for row in connection.execute(
-                    f"WITH wanted(id, object_type) AS (VALUES {wanted})"  # noqa: S608
-                    " SELECT id, object_type, standing, salience, memory_time, month_day"
-                    " FROM wanted CROSS JOIN state USING (id, object_type) WHERE generation = ?",
-                    (*chain.from_iterable(map(key_of, part)), generation),
-                ):
-                    ref = ref_of(row[0], row[1])
-                    found[ref] = state_of(ref, Weight(*row[2:]))
-        return found
+            found = recorded(connection, self._generation(connection), [key_of(ref) for ref in refs])
+        return {(ref := ref_of(*key)): state_of(ref, weight) for key, weight in found.items()}
 
     def scan(self, after: MemoryObjectRef | None, limit: int) -> list[ObjectState]:
         """Page through all states in ref order."""
@@ -221,12 +204,6 @@ class SqliteStatistics:
         if row is None:
             raise RetrievalStatsStoreError("sqlite", f"the rows of {self._collection} were removed")
         return row
-
-
-def _parts(refs: Collection[MemoryObjectRef]) -> Iterator[list[MemoryObjectRef]]:
-    every = list(refs)
-    for start in range(0, len(every), _AT_ONCE):
-        yield every[start : start + _AT_ONCE]
 
 
 def _count(row: tuple[int, int, int], what: str) -> Count:
