@@ -24,8 +24,10 @@ from charactermemory.domain.lifecycle import Stored
 from charactermemory.domain.objects import MemoryObject
 from charactermemory.domain.scene import Participant, Scene
 from charactermemory.ports.statistics import Health
+from charactermemory.ports.transcript import RecentTurn
 from charactermemory.recall import RetrievalContext
 from charactermemory.recall.context import GraphLimits
+from charactermemory.recall.recent import unremembered
 from charactermemory.testing.builders import (
     NOON,
     at,
@@ -43,6 +45,9 @@ from tests.recall.world import COLLECTION, World
 
 FEW, MANY, VERY_MANY = 300, 2_000, 50_000
 """Memories at one notion; the fewest are beyond every cap."""
+
+LOG = "a whole evening's log"
+"""What every turn was taken from."""
 
 PAGE = 5_000
 """Objects projected at once."""
@@ -122,7 +127,7 @@ class Crowd:
             self.episodes.append(happened)
             if n >= (size if others is None else others):
                 continue
-            said = observation(self.long, n, id=new_id(), salience_score=n % 5 / 5)
+            said = observation(self.long, n, id=new_id(), salience_score=n % 5 / 5, raw_ref=LOG)
             held = belief(
                 happened,
                 id=new_id(),
@@ -228,3 +233,26 @@ def compare(few: Crowd, many: Crowd, trusted: bool) -> None:
         check(many, in_many)
         for small, large in zip(asked(in_few), asked(in_many), strict=True):
             assert large <= TOLERANCE * small, of_many
+
+
+class Log:
+    """A transcript: its turns are of the evening, except for one."""
+
+    def turns(self, topic: str, limit: int) -> list[RecentTurn]:
+        refs = [LOG] * (limit - 1) + ["a later log"]
+        return [
+            RecentTurn(
+                conversation_id="evening", raw_ref=ref, role="user", text=f"{topic} {n}", said_at=at(n)
+            )
+            for n, ref in enumerate(refs)
+        ]
+
+
+def test_what_was_imported_under_one_reference_is_not_read_whole(many: Crowd) -> None:
+    many.connection.reads.clear()
+
+    found = unremembered(Log(), many.world.graph, "tea")
+
+    assert [turn.raw_ref for turn in found] == ["a later log"]
+    check(many, many.connection.reads)
+    assert [read.rows for read in many.connection.reads] == [1]

@@ -146,8 +146,16 @@ def spellings(graph: NamedNode, notions: Iterable[NamedNode]) -> str:
 
 
 def carriers(graph: NamedNode, raw_refs: Iterable[Literal]) -> str:
-    """Return the query for what carries raw references: ?ref, ?s."""
-    return f"SELECT ?ref ?s WHERE {{ {values('ref', raw_refs)} GRAPH {graph} {{ ?s {cm.RAW_REF} ?ref }} }}"
+    """Return the query for one observation that carries each raw reference: ?ref, ?s.
+
+    One, for a whole transcript may have been imported under one reference.
+    """
+    groups = (
+        f"{{ SELECT ?ref ?s WHERE {{ {values('ref', [raw_ref])} GRAPH {graph} "
+        f"{{ ?s {cm.RAW_REF} ?ref . ?s {cm.TURN} ?t }} }} LIMIT 1 }}"
+        for raw_ref in raw_refs
+    )
+    return f"SELECT ?ref ?s WHERE {{ {' UNION '.join(groups)} }}"
 
 
 def last_token(graph: NamedNode, volume: NamedNode) -> str:
