@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from config import environment
+from memory_app.schedule import CELERY_SETTINGS
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "data").resolve()
@@ -97,6 +98,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
 
+globals().update(CELERY_SETTINGS)
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
 
 CHARACTER_MEMORY = environment.memory_settings(os.environ, DATA_DIR, SECRET_KEY)

@@ -6,4 +6,5 @@ from django.urls import include, path
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", include("memory_app.urls")),
+    path("health/", include("memory_app.urls_health")),
 ]

@@ -50,6 +50,9 @@ class AppSettings(BaseModel):
     repair_lease_seconds: _Count = Field(
         360, description="How long a claim holds; longer than a task may run (its hard limit is 300 s)."
     )
+    repair_cooldown_seconds: _Count = Field(
+        30, description="How long a derived store that is out is left alone before one repair tries it again."
+    )
     repair_keep_days: _Count = Field(7, description="How long settled repairs are kept.")
     retrieval_events_sample_rate: Annotated[float, Field(ge=0, le=1)] = Field(
         1.0, description="Share of retrieves that leave an event: counts, times and ids, never text."

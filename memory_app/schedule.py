@@ -1,8 +1,14 @@
 """What a host adds to its Celery settings; importing it imports neither Celery nor Django.
 
-CELERY_TASK_ROUTES = {**TASK_ROUTES}
-CELERY_BEAT_SCHEDULE = {**BEAT_SCHEDULE}
-globals().update(WORKER_SETTINGS)
+A host without Celery settings of its own, with `namespace="CELERY"`, takes all of it into its settings module,
+and overrides below what it wants otherwise:
+
+    globals().update(CELERY_SETTINGS)
+
+A host with settings of its own merges the routes and the schedule into them:
+
+    CELERY_TASK_ROUTES = {**TASK_ROUTES, ...}
+    CELERY_BEAT_SCHEDULE = {**BEAT_SCHEDULE, ...}
 """
 
 from __future__ import annotations
@@ -49,3 +55,9 @@ WORKER_SETTINGS: dict[str, Any] = {
     "timezone": "UTC",
 }
 """For a worker of its own (django-practice §5.4); the limits stand below the claim's lease of 360 s."""
+
+CELERY_SETTINGS: dict[str, Any] = {
+    f"CELERY_{name.upper()}": value
+    for name, value in {**WORKER_SETTINGS, "task_routes": TASK_ROUTES, "beat_schedule": BEAT_SCHEDULE}.items()
+}
+"""All of the above under the names that Django's settings have for it."""

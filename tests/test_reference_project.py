@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.core.management import call_command
+from django.test import Client
 
 from config.environment import flag, memory_settings, secret_key
 
@@ -92,6 +93,23 @@ def test_django_accepts_the_project_and_no_migration_is_missing(db: None) -> Non
     assert settings.DEBUG is False
 
 
-@pytest.mark.parametrize("name", ["config.wsgi", "config.asgi", "config.celery"])
+@pytest.mark.parametrize("name", ["config.wsgi", "config.asgi", "config.celery", "config.gunicorn"])
 def test_entry_points_load(name: str) -> None:
     importlib.import_module(name)
+
+
+def test_every_process_sends_by_the_projects_celery_application_with_the_apps_settings() -> None:
+    from celery import current_app
+
+    from memory_app.schedule import BEAT_SCHEDULE, WORKER_SETTINGS
+
+    assert current_app.main == "config"
+    assert {name: current_app.conf[name] for name in WORKER_SETTINGS} == WORKER_SETTINGS
+    assert current_app.conf.beat_schedule == BEAT_SCHEDULE
+    assert settings.CELERY_TASK_ROUTES == current_app.conf.task_routes
+
+
+def test_health_answers_without_a_login(client: Client, db: None) -> None:
+    assert client.get("/health/live/").json() == {"live": True}
+    ready = client.get("/health/ready/")
+    assert (ready.status_code, ready.json()["ready"]) == (200, True)

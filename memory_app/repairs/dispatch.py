@@ -21,6 +21,8 @@ ROUND_SECONDS = 30.0
 """The thread looks for work this often without a nudge, as the beat does for Celery."""
 RUN_SECONDS = 200.0
 """How long one run repairs before it makes room for a sweep; below Celery's soft time limit."""
+NUDGE_SECONDS = 2.0
+"""How long a process that ends waits for a message on its way to the broker."""
 
 
 class Dispatcher(Protocol):
@@ -64,18 +66,47 @@ class InlineDispatcher(NoDispatcher):
 
 
 class CeleryDispatcher(NoDispatcher):
-    """Asks a Celery worker; the beat's sweep finds what a lost message was about."""
+    """Asks a Celery worker; the beat's sweep finds what a lost message was about.
+
+    A thread sends the message and ends: a broker that refuses costs its client seconds, one that hangs does so
+    without end, and no write may wait for either.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._again = False
 
     def nudge(self) -> None:
-        """See `Dispatcher`."""
+        """See `Dispatcher`; nudges that come while a message is on its way share the next one."""
+        with self._lock:
+            self._again = True
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._tell, name="memory-nudge", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """See `Dispatcher`; gives a message on its way a little time, for a short-lived process."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(timeout=NUDGE_SECONDS)
+
+    def _tell(self) -> None:
         from memory_app.tasks import run
 
-        try:
-            run.apply_async(retry=False)
-        except Exception as error:
-            logger.warning(
-                "the repair worker was not told, the next sweep tells it: %s", type(error).__name__
-            )
+        while True:
+            with self._lock:
+                if not self._again:
+                    self._thread = None
+                    return
+                self._again = False
+            try:
+                run.apply_async(retry=False)
+            except Exception as error:
+                logger.warning(
+                    "the repair worker was not told, the next sweep tells it: %s", type(error).__name__
+                )
 
 
 class ThreadDispatcher:

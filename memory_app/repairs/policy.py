@@ -39,5 +39,6 @@ class Policy:
             batch=configured.repair_batch,
             lease_seconds=configured.repair_lease_seconds,
             max_attempts=configured.repair_max_attempts,
+            cooldown_seconds=configured.repair_cooldown_seconds,
             keep_days=configured.repair_keep_days,
         )

@@ -96,7 +96,9 @@ def test_a_broker_that_is_down_is_no_error(
         raise ConnectionError("broker at 10.0.0.1 refused")
 
     monkeypatch.setattr(tasks.run, "apply_async", down)
-    dispatch.CeleryDispatcher().nudge()
+    celery = dispatch.CeleryDispatcher()
+    celery.nudge()
+    celery.stop()
     assert "the next sweep tells it: ConnectionError" in caplog.text
     assert "10.0.0.1" not in caplog.text
 
@@ -106,8 +108,34 @@ def test_celery_gets_a_message_without_content(monkeypatch: pytest.MonkeyPatch) 
 
     sent = []
     monkeypatch.setattr(tasks.run, "apply_async", lambda *args, **options: sent.append((args, options)))
-    dispatch.CeleryDispatcher().nudge()
+    celery = dispatch.CeleryDispatcher()
+    celery.nudge()
+    celery.stop()
     assert sent == [((), {"retry": False})]
+
+
+def test_no_write_waits_for_a_broker_that_hangs_and_nudges_share_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from memory_app import tasks
+
+    sent, hangs, goes_on = [], threading.Event(), threading.Event()
+
+    def hang(**_: Any) -> None:
+        sent.append(1)
+        hangs.set()
+        assert goes_on.wait(30)
+
+    monkeypatch.setattr(tasks.run, "apply_async", hang)
+    celery = dispatch.CeleryDispatcher()
+    celery.nudge()
+    assert hangs.wait(30)
+    for _ in range(5):
+        celery.nudge()  # comes back, though the first message is still on its way
+    assert len(sent) == 1
+    goes_on.set()
+    celery.stop()
+    assert len(sent) == 2
 
 
 def test_the_setting_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
