@@ -62,7 +62,7 @@ class MemoryObjectRef(BaseModel):
 
     # Every set and dict of the memory is keyed by references: pydantic's own two cost twice as much.
     def __hash__(self) -> int:
-        return hash(self.id.int)
+        return self.id.int  # Python folds it; calling `hash` would cost another step
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MemoryObjectRef):

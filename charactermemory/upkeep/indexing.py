@@ -81,11 +81,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Embedded:
-    """Vectors by text; `lacking` are the objects that got none, because of `cause`."""
+    """Vectors by text; `lacking` are the objects that got none, because of `cause`.
+
+    `fresh` are the surfaces, if any, of objects that were just written: the index cannot have them yet.
+    """
 
     vectors: Mapping[str, Vector] = field(default_factory=dict)
     lacking: frozenset[MemoryObjectRef] = frozenset()
     cause: Cause = _LATE
+    fresh: Mapping[MemoryObjectRef, Surface | None] = field(default_factory=dict)
 
 
 def index(stores: Stores, target: IndexTarget, refs: Sequence[MemoryObjectRef]) -> IndexReport:
@@ -125,25 +129,26 @@ def embed_lacking(
     stores: Stores, target: IndexTarget, refs: Sequence[MemoryObjectRef], known: Known | None = None
 ) -> Embedded:
     """Embed the texts of current objects that `target` lacks. Failures are reported, not raised."""
-    candidates = _indexable(refs)
+    candidates, written = _indexable(refs), known or {}
     if not candidates:
         return Embedded()
-    objects = dict(known or {})
-    unread = [ref for ref in candidates if ref not in objects]
+    fresh = {ref: _surface(written[ref]) for ref in candidates if ref in written}
+    stored = [ref for ref in candidates if ref not in written]
     try:
-        objects |= {ref: item.object for ref, item in stores.graph.read(unread).items() if item.current}
+        current = {ref: item.object for ref, item in stores.graph.read(stored).items() if item.current}
     except StoreError as error:
         return Embedded(lacking=frozenset(candidates), cause=Cause.of("graph_query", error))
-    surfaces = [surface for ref in candidates if (surface := _surface(objects.get(ref))) is not None]
+    surfaces = {ref: surface for ref, item in current.items() if (surface := _surface(item)) is not None}
     try:
-        present = target.present([surface.ref for surface in surfaces])
+        present = target.present(list(surfaces))
     except StoreError as error:
         return Embedded(lacking=frozenset(candidates), cause=Cause.of("vector_database", error))
-    lacking = [surface for surface in surfaces if present.get(surface.ref) != surface.embedding_text]
+    lacking = {ref: item for ref, item in surfaces.items() if present.get(ref) != item.embedding_text}
+    lacking |= {ref: surface for ref, surface in fresh.items() if surface is not None}
     try:
-        return Embedded(_embed(stores, lacking))
+        return Embedded(_embed(stores, list(lacking.values())), fresh=fresh)
     except _Unembeddable as problem:
-        return Embedded(lacking=frozenset(surface.ref for surface in lacking), cause=problem.cause)
+        return Embedded(lacking=frozenset(lacking), cause=problem.cause)
 
 
 def write_points(
@@ -151,10 +156,16 @@ def write_points(
 ) -> IndexReport:
     """Delete what the graph no longer has as current, then write what was embedded; call under the lock."""
     candidates = _indexable(refs)
-    wanted = {ref: surface for ref in candidates if (surface := _wanted(reading.stored.get(ref))) is not None}
     outside = {ref for ref in candidates if not _current(reading.stored.get(ref))}
+    fresh = embedded.fresh.keys() - outside
+    surfaces = {
+        ref: embedded.fresh[ref] if ref in fresh else surface_of(reading.stored[ref].object)
+        for ref in candidates
+        if ref not in outside
+    }
+    wanted = {ref: surface for ref, surface in surfaces.items() if surface is not None}
     try:
-        present = target.present(candidates)
+        present = target.present([ref for ref in candidates if ref not in fresh])
     except StoreError as error:
         cause = Cause.of("vector_database", error)
         return IndexReport(failures=(*_failed(outside, cause, DELETE), *_failed(wanted, cause, UPSERT)))
@@ -217,18 +228,13 @@ def _indexable(refs: Iterable[MemoryObjectRef]) -> list[MemoryObjectRef]:
     return [ref for ref in refs if ref.object_type in INDEXED_TYPES]
 
 
-def _surface(item: MemoryObject | None) -> Surface | None:
-    if item is None or getattr(item, "retention_state", None) is RetentionState.SUPPRESSED:
-        return None
-    return surface_of(item)
+def _surface(item: MemoryObject) -> Surface | None:
+    suppressed = getattr(item, "retention_state", None) is RetentionState.SUPPRESSED
+    return None if suppressed else surface_of(item)
 
 
 def _current(stored: Stored | None) -> bool:
     return stored is not None and stored.current
-
-
-def _wanted(stored: Stored | None) -> Surface | None:
-    return surface_of(stored.object) if stored is not None and stored.current else None
 
 
 def _failed(
