@@ -54,7 +54,7 @@ class Settings(BaseModel):
     )
     oxigraph_path: Path | None = Field(
         None,
-        description="Folder of the embedded graph, one sub-folder a collection. "
+        description="Folder of the embedded graph, one sub-folder a collection, 16 of them open at a time. "
         "Required when GRAPH_STORE_MODE is persistent, else ignored.",
     )
     oxigraph_url: str | None = Field(

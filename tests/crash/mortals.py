@@ -22,6 +22,7 @@ from uuid import UUID
 from charactermemory.adapters.oxigraph import embedded as _embedded  # noqa: F401 - loaded once, for all children
 from charactermemory.adapters.qdrant.shard import EdgeGeneration
 from charactermemory.revise import correct, forget
+from charactermemory.upkeep import derive
 from memory_app.chat_import import importer
 from tests.crash.operations import OPERATIONS, live
 from tests.support.clock import START, SteppingClock
@@ -42,6 +43,8 @@ class Mortal:
         self.clock = self.ground.clock = Clock()
         self.notes = os.open(job["notes"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         importer.BATCH_OBJECTS = OBJECTS_OF_AN_IMPORT
+        # At every commit, so that a kill falls there too, and the steps do not depend on how fast the machine is.
+        derive.FLUSH_SECONDS = 0.0
         begin = EdgeGeneration.__init__
 
         def stepped(made: EdgeGeneration, collection: str, size: int, engine: Any) -> None:

@@ -3,11 +3,13 @@
 One process owns a folder (`adapters/handles.py`); all connections of that process to it share one engine. A
 failed write or sync closes the engine, which would refuse every later write even after room was made, and
 a kernel that failed to write a page may have dropped it. The next call opens it again, and the receipt tells
-what became of the commit (consistency.md §1).
+what became of the commit (consistency.md §1). It does so too after the engine was let rest, since many others
+were used meanwhile (`resting.py`).
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,13 +22,18 @@ from charactermemory.adapters.handles import HandleRegistry, OwnerLock
 from charactermemory.adapters.oxigraph.connection import STORE_NAME, Pattern, ResponseLost, Row
 from charactermemory.adapters.oxigraph.engine import Engine
 from charactermemory.adapters.oxigraph.log_sync import LogSync
+from charactermemory.adapters.oxigraph.resting import OpenStores
 from charactermemory.errors import DatabaseError, NotAStore, StoreClosedError, StoreUnavailable
+
+logger = logging.getLogger(__name__)
 
 KIND = "graph"
 """What `character-memory.json` calls a graph store folder."""
 
 FORMAT = 1
 """Version of the folder's layout."""
+
+_open_stores = OpenStores()
 
 
 class _Open:
@@ -37,6 +44,7 @@ class _Open:
         self.log = LogSync(folder, lambda: self.engine.store.flush())
         self.users = 0
         self.broken = False
+        self.rested = False
         # Updates that were begun, that came back, and that are on disk. One that was begun may be seen by
         # others before it comes back.
         self.begun = 0
@@ -70,6 +78,8 @@ class SharedStore:
         except BaseException:
             self.owner.release()
             raise
+        _open_stores.used(self)
+        _open_stores.relieve()
 
     @contextmanager
     def _folder_errors(self) -> Iterator[None]:
@@ -121,8 +131,10 @@ class SharedStore:
                 self._open = self._open_engine()
             opened = self._open
             opened.users += 1
+            _open_stores.used(self)
         self._seen.opened = opened
         try:
+            _open_stores.relieve()
             yield opened
         finally:
             with self._calls:
@@ -132,10 +144,30 @@ class SharedStore:
                 self._calls.notify_all()
 
     def _drop(self, opened: _Open) -> None:
-        opened.close()
-        self._open = None
+        self._close_engine(opened)
         self._suspect = True
         self._version += 1
+
+    def _close_engine(self, opened: _Open) -> None:
+        self._open = None
+        _open_stores.closed(self)
+        opened.close()
+
+    def rest(self) -> None:
+        """See `Restful`; what was written is put into the engine's tables, so that opening has no log to read."""
+        with self._calls:
+            opened = self._open
+            if opened is None or opened.users or self._closing:
+                return
+            try:
+                if opened.begun:
+                    opened.engine.store.flush()
+            except OSError as error:
+                logger.warning("flushing the graph store under %s failed: %s", self.folder, error)
+                self._drop(opened)
+                return
+            opened.rested = True
+            self._close_engine(opened)
 
     def sync(self) -> None:
         """Sync the log if an update ran since the last sync that succeeded, or runs now.
@@ -144,7 +176,7 @@ class SharedStore:
         """
         last = getattr(self._seen, "opened", None)
         with self.use() as opened:
-            if last is not None and last is not opened:
+            if last is not None and last is not opened and not last.rested:
                 raise ResponseLost("the engine was closed by another call's failure", in_flight=False)
             with self._calls:
                 applied = opened.applied
@@ -206,6 +238,7 @@ class SharedStore:
             while self._open is not None and self._open.users:
                 self._calls.wait()
             opened, self._open = self._open, None
+            _open_stores.closed(self)
         try:
             if opened is not None:
                 try:
