@@ -64,7 +64,7 @@ class SelectivityReport(Model):
 class RetrievalTelemetry(Model):
     """Counts of one retrieve; no memory text and no query text. Faint candidates are among the omitted roots."""
 
-    query_embedding_dimension: int | None
+    query_embedding_dimension: int | None = None
     returned_vector_candidate_count: int
     vector_recall_completeness: Completeness
     roads: tuple[RoadReport, ...]

@@ -34,9 +34,9 @@ class SelectivityDecision(Model):
     relation: RelationType
     object_type: ObjectType
     count_scope: CountScope
-    score: float | None
-    entity_count: int | None
-    global_count: int | None
+    score: float | None = None
+    entity_count: int | None = None
+    global_count: int | None = None
     support_factor: float
     chosen_fanout: int
     max_fanout: int

@@ -17,7 +17,7 @@ MAX_BUDGET = 1_000_000
 """Tokens a prompt may be allowed; more than any model reads."""
 
 Limit = Annotated[int, Field(ge=1, le=PAGE, description="Items of the page."), WHOLE]
-Cursor = Annotated[str, Field(max_length=2_000, description="`next` of the page before.")]
+Cursor = Annotated[str, Field(max_length=2_000, description="`next` of the page before, as it came.")]
 
 
 class PrepareQuery(Model):

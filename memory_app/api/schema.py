@@ -186,6 +186,11 @@ class _Untitled(GenerateJsonSchema):
         """Titles would only repeat the names."""
         return False
 
+    def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
+        """A union is read by its tag, also where the tagged model by itself has a default for it."""
+        made = super().tagged_union_schema(schema)
+        return made | {"required": [made["discriminator"]["propertyName"]]}
+
 
 _lock = threading.Lock()
 

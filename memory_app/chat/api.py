@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from charactermemory.domain.model import Instant, Listed, Model, Text
 from charactermemory.errors import StorageError, ThreadNotFoundError, ValidationError
@@ -26,7 +26,7 @@ from memory_app.api.base import MemoryView
 from memory_app.api.bodies import WHOLE, Flag
 from memory_app.api.cursors import seal, unseal
 from memory_app.api.operation import Answer, Call, operation
-from memory_app.api.problems import ApiProblem, BadRequest, Conflict, NotFound, ProblemItem
+from memory_app.api.problems import ApiProblem, BadRequest, Conflict, NotFound, ProblemItem, Unprocessable
 from memory_app.api.queries import Cursor, Limit, PageQuery
 from memory_app.chat.rows import KEY_LIMIT
 from memory_app.chat.storage import DjangoStorage
@@ -73,14 +73,29 @@ class ThreadPage(Model):
     """Threads, the newest activity first."""
 
     results: tuple[ThreadAnswer, ...]
-    next: str | None
+    next: str | None = None
 
 
 class ThreadSearch(Model):
     """What threads must have: a text in some message, whatever the case, and metadata of equal value and type."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["content"], "properties": {"content": {"type": "string"}}},
+                {"required": ["metadata"], "properties": {"metadata": {"minProperties": 1}}},
+            ]
+        }
+    )
+
     content: Annotated[Text, Field(min_length=1)] | None = None
     metadata: Metadata = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> Self:
+        if self.content is None and not self.metadata:
+            raise ValueError("name a content or metadata to search for")
+        return self
 
 
 class NewMessage(Model):
@@ -101,10 +116,10 @@ class MessageAnswer(Model):
     seq: int
     id: str
     role: str
-    content: JsonValue
+    content: JsonValue = None
     created_at: Instant
     metadata: Metadata
-    token_count: int | None
+    token_count: int | None = None
     hidden: bool
     tool_calls: JsonValue = None
     tool_call_id: str | None = None
@@ -133,7 +148,7 @@ class MessagePage(Model):
     """Messages in the order in which they were stored."""
 
     results: tuple[MessageAnswer, ...]
-    next: str | None
+    next: str | None = None
 
 
 class WindowAnswer(Model):
@@ -305,7 +320,12 @@ class WindowView(MemoryView):
     """What a call would send."""
 
     @operation(
-        id="preview_window", tag=TAG, action=Action.READ, query=WindowQuery, answers={200: WindowAnswer}
+        id="preview_window",
+        tag=TAG,
+        action=Action.READ,
+        query=WindowQuery,
+        answers={200: WindowAnswer},
+        errors=(422,),
     )
     def get(self, call: Call, thread: str) -> WindowAnswer:
         """Show the window as a call would send it: in order, and with no tool call without its result.
@@ -317,7 +337,7 @@ class WindowView(MemoryView):
             items = [
                 ProblemItem(parameter=name, detail="give one") for name in ("max_messages", "max_tokens")
             ]
-            raise BadRequest("The query does not fit the schema.", "invalid_query", items)
+            raise Unprocessable("These parameters do not go together.", "contradicting_query", items)
         manager = _manager(call)
         if query.max_messages is not None:
             manager.algorithm = KeepSystem(query.max_messages)

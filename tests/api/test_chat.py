@@ -123,7 +123,8 @@ def test_what_is_wrong_is_told_and_nothing_written(api: Api) -> None:
         ("threads/t/messages", {"content": "hi"}, "/role"),
         ("threads/t/messages", {"role": "user", "content": 7}, "/content"),
         ("threads/t/messages", {"role": "user", "content": "twice", "id": "m"}, "/id"),
-        ("threads/search", {}, "/query"),
+        ("threads/search", {}, ""),
+        ("threads/search", {"metadata": {}, "content": None}, ""),
         ("threads/search", {"other": 1}, "/other"),
     ):
         reply = api.post(path, body)
@@ -132,7 +133,9 @@ def test_what_is_wrong_is_told_and_nothing_written(api: Api) -> None:
         assert any(item["pointer"].startswith(pointer) for item in reply.json["errors"]), reply.raw
     for query in ("limit=0", "limit=101", "cursor=forged", "unknown=1"):
         assert api.get(f"threads/t/messages?{query}").status == 400
-    assert api.get("threads/t/window?max_messages=1&max_tokens=9").status == 400
+    both = api.get("threads/t/window?max_messages=1&max_tokens=9")
+    assert (both.status, both.code) == (422, "contradicting_query")
+    assert [item["parameter"] for item in both.json["errors"]] == ["max_messages", "max_tokens"]
     assert api.get("threads/t").json["message_count"] == 1
     assert len(api.get("threads").json["results"]) == 1
 

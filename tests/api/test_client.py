@@ -122,6 +122,8 @@ def test_what_was_remembered_comes_to_mind(memory: Any) -> None:
         found = memory.retrieve(asked)
         assert [item.text for item in found.pack.salient_observations] == ["Ada planted tomatoes in spring."]
         assert (found.trace is not None) == (asked != "tomatoes")
+    nothing_asked = memory.retrieve(RetrievalContext())
+    assert nothing_asked.rationale.telemetry.query_embedding_dimension is None
 
 
 def test_a_correction_supersedes_and_a_forgetting_suppresses(memory: Any) -> None:

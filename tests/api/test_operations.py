@@ -47,14 +47,12 @@ def test_retrieve_writes_a_prompt_within_its_budget(api: Api) -> None:
     less = api.post(f"retrieve?format=prompt&budget={budget}&style=xml", {"topic": "tomatoes"})
     assert less.json["tokens"] <= budget
     assert less.json["left_out"]
-    for query in (
-        "budget=5",
-        "style=xml",
-        "format=prompt&budget=0",
-        "format=prompt&budget=1000001",
-        "format=pdf",
-    ):
+    for query in ("format=prompt&budget=0", "format=prompt&budget=1000001", "format=pdf"):
         assert api.post(f"retrieve?{query}", {"topic": "tomatoes"}).status == 400
+    for name, value in (("budget", "5"), ("style", "xml")):
+        reply = api.post(f"retrieve?{name}={value}", {"topic": "tomatoes"})
+        assert (reply.status, reply.code) == (422, "contradicting_query")
+        assert reply.json["errors"] == [{"parameter": name, "detail": "it belongs to format=prompt"}]
 
 
 def test_retrieve_without_any_type_is_refused(api: Api) -> None:

@@ -53,6 +53,14 @@ def test_the_description_is_valid_openapi() -> None:
     assert named <= made["components"]["schemas"].keys()
 
 
+def test_nothing_that_may_be_left_out_is_required() -> None:
+    """None is left out of every answer, so no field that may be None is one that must be there."""
+    for name, schema in json.loads(description())["components"]["schemas"].items():
+        for field in schema.get("required", ()):
+            options = schema.get("properties", {}).get(field, {}).get("anyOf", ())
+            assert {"type": "null"} not in options, (name, field)
+
+
 def test_every_address_is_described() -> None:
     described = json.loads(description())["paths"]
     served = {"/" + re.sub(r"<(?:str|path):(\w+)>", r"{\1}", str(item.pattern)) for item in urls.urlpatterns}

@@ -7,7 +7,7 @@ from memory_app.api.actions import Action
 from memory_app.api.answers import PromptAnswer
 from memory_app.api.base import MemoryView
 from memory_app.api.operation import Call, operation
-from memory_app.api.problems import BadRequest, ProblemItem
+from memory_app.api.problems import ProblemItem, Unprocessable
 from memory_app.api.queries import RetrieveQuery
 
 
@@ -34,7 +34,7 @@ class RetrieveView(MemoryView):
         given = [name for name in ("budget", "style") if getattr(query, name) is not None]
         if query.format == "pack" and given:
             items = [ProblemItem(parameter=name, detail="it belongs to format=prompt") for name in given]
-            raise BadRequest("The query does not fit the schema.", "invalid_query", items)
+            raise Unprocessable("These parameters do not go together.", "contradicting_query", items)
         outcome = call.memory.retrieve(call.body)
         if query.format == "pack":
             return outcome
