@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 def pins(name: str) -> dict[str, str]:
@@ -28,8 +29,8 @@ def pins(name: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("declared", "file"),
     [
-        (PROJECT["dependencies"] + PROJECT["optional-dependencies"]["openai"], "requirements.txt"),
-        (PROJECT["optional-dependencies"]["dev"], "requirements-dev.txt"),
+        ([*PROJECT["dependencies"], *EXTRAS["openai"], *EXTRAS["server"]], "requirements.txt"),
+        (EXTRAS["dev"], "requirements-dev.txt"),
     ],
     ids=["runtime", "dev"],
 )
