@@ -9,6 +9,7 @@ and concurrency of a real server it has not. It can be told to fail, stall, answ
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import socket
@@ -25,7 +26,7 @@ from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient, models
 
 Kind = Literal["fail", "stall", "nonsense", "hang_up"]
-Touching = Literal["all", "reads", "writes", "deletes"]
+Touching = Literal["all", "reads", "writes", "upserts", "deletes"]
 
 _LOCAL_MODE = ("Payload indexes have no effect", "Local mode performs")
 """Local mode says by warnings what it does not do; a stub may do without."""
@@ -36,12 +37,14 @@ class Trouble:
     """What happens instead of an answer.
 
     `fail` answers `status`; `stall` answers only when the trouble is over; `nonsense` answers 200 and what no
-    Qdrant says; `hang_up` does what is asked and closes the connection without an answer.
+    Qdrant says; `hang_up` does what is asked and closes the connection without an answer. The first `after`
+    requests of those that it touches are answered as ever.
     """
 
     kind: Kind
     touching: Touching = "all"
     status: int = 503
+    after: int = 0
 
 
 class QdrantStub:
@@ -55,6 +58,7 @@ class QdrantStub:
         self._server: _Server | None = None
         self.port = port
         self.trouble: Trouble | None = None
+        self._passed = itertools.count(1)
         self._over = threading.Event()
         self.requests: list[str] = []
         """Method and path of everything that was asked, in order."""
@@ -88,15 +92,25 @@ class QdrantStub:
             server.server_close()
 
     @contextlib.contextmanager
-    def troubled(self, kind: Kind, touching: Touching = "all", status: int = 503) -> Iterator[None]:
+    def troubled(
+        self, kind: Kind, touching: Touching = "all", *, status: int = 503, after: int = 0
+    ) -> Iterator[None]:
         """Be in trouble during the block."""
         self._over.clear()
-        self.trouble = Trouble(kind, touching, status)
+        self._passed = itertools.count(1)
+        self.trouble = Trouble(kind, touching, status, after)
         try:
             yield
         finally:
             self.trouble = None
             self._over.set()
+
+    def trouble_with(self, method: str, path: str, body: Any) -> Trouble | None:
+        """Return what befalls this request."""
+        trouble = self.trouble
+        if trouble is None or not _touched(trouble.touching, method, path, body):
+            return None
+        return trouble if next(self._passed) > trouble.after else None
 
     def wait_until_over(self) -> None:
         """Wait for the end of a stall."""
@@ -218,9 +232,9 @@ def _touched(touching: Touching, method: str, path: str, body: Any) -> bool:
     if touching == "all":
         return True
     reads = method == "GET" or (method == "POST" and _READS.fullmatch(path) is not None)
-    if touching == "deletes":
+    if touching in ("upserts", "deletes"):
         operations = body.get("operations", ()) if isinstance(body, dict) else ()
-        return any("delete" in operation for operation in operations)
+        return any(touching.removesuffix("s") in operation for operation in operations)
     return reads == (touching == "reads")
 
 
@@ -271,9 +285,7 @@ class _Handler(BaseHTTPRequestHandler):
         stub = self.server.stub
         stub.requests.append(f"{self.command} {path}")
         body = json.loads(raw) if raw else None
-        trouble = stub.trouble
-        if trouble is not None and not _touched(trouble.touching, self.command, path, body):
-            trouble = None
+        trouble = stub.trouble_with(self.command, path, body)
         if trouble is not None and trouble.kind == "stall":
             stub.wait_until_over()
         if trouble is not None and trouble.kind == "fail":

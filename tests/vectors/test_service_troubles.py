@@ -6,8 +6,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from qdrant_client import models
 
-from charactermemory.adapters.qdrant import connection
+from charactermemory.adapters.qdrant import connection, service
 from charactermemory.adapters.qdrant.service import QdrantVectorIndex
 from charactermemory.errors import VectorDatabaseError
 from charactermemory.ports.vectors import Cursor
@@ -111,3 +112,47 @@ def test_several_connections_are_answered_at_once(stub: QdrantStub, index: Qdran
     assert failed == []
     assert index.count() == 30
     assert index.cursor().high == 309
+
+
+def test_processes_that_open_a_new_memory_together_share_one_index(stub: QdrantStub) -> None:
+    together = threading.Barrier(6)
+    opened: list[QdrantVectorIndex] = []
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            together.wait()
+            opened.append(QdrantVectorIndex(stub.url, "new", 4, "one"))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    for number, index in enumerate(opened, 1):
+        index.write([record(number, ONE)], [], number)
+    assert [index.count() for index in opened] == [6] * 6
+    assert set(opened[0]._generations()) == {"new.gen-1"}
+    for index in opened:
+        index.close()
+
+
+@pytest.mark.parametrize(("fingerprint", "serving"), [("one", "ada.gen-1"), ("two", "ada.gen-2")])
+def test_an_index_whose_maker_died_before_its_alias_is_finished(
+    fingerprint: str,
+    serving: str,
+    stub: QdrantStub,
+    index: QdrantVectorIndex,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of another model is left to the next rebuild, which removes it."""
+    monkeypatch.setattr(service, "BEGIN_SECONDS", 0.0)
+    delete = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name="ada"))
+    index._connection.client().update_collection_aliases([delete])
+    other = QdrantVectorIndex(stub.url, "ada", 4, fingerprint)
+    other.write([record(1, ONE)], [], 1)
+    assert (other._serving(), other.count(), other.cursor().high) == (serving, 1, 1)
+    other.close()

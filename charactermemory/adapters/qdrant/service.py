@@ -33,6 +33,9 @@ STORE_NAME = "vector store"
 FIT_SECONDS = 10.0
 """How long a finding on what the index was built with is trusted; another process may have rebuilt it."""
 
+BEGIN_SECONDS = 5.0
+"""How long another process may take from making the first collection to serving it."""
+
 
 class QdrantVectorIndex:
     """`VectorIndex` on a Qdrant server of version 1.19 or later."""
@@ -74,20 +77,48 @@ class QdrantVectorIndex:
     def _open(self) -> Build:
         """Return what the serving collection was built with; make the first one where there is none."""
         with service_errors():
-            client = self._connection.client()
             if self._serving() is None:
-                if client.collection_exists(self._collection):
-                    self._read_build(self._collection)
-                    raise CollectionIncompatible(
-                        collection=self._collection,
-                        mismatch="collection_name",
-                        expected=f"an alias of {self._collection}.gen-<n>",
-                        actual="a collection of that name",
-                    )
-                self._point_alias_at(self._create())
+                self._begin()
             found = self._read_build(self._collection)
         self._points.ensure_cursor()
         return found
+
+    def _begin(self) -> None:
+        """Make the first generation and its alias, or leave it to another process that is at it.
+
+        Of processes that open a new memory together the server lets one make the collection. The others wait for
+        its alias; if that does not come, its maker died in between, and they finish what it began.
+        """
+        client = self._connection.client()
+        if client.collection_exists(self._collection) and self._serving() is None:
+            self._read_build(self._collection)
+            raise CollectionIncompatible(
+                collection=self._collection,
+                mismatch="collection_name",
+                expected=f"an alias of {self._collection}.gen-<n>",
+                actual="a collection of that name",
+            )
+        first = f"{self._collection}.gen-1"
+        try:
+            self._make(first)
+        except Exception:
+            if not client.collection_exists(first):
+                raise
+            if self._is_served_soon():
+                return
+            if self._read_build(first) == self._build:
+                self._furnish(first)
+            else:
+                first = self._create()
+        self._point_alias_at(first)
+
+    def _is_served_soon(self) -> bool:
+        deadline = time.monotonic() + BEGIN_SECONDS
+        while self._serving() is None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.05)
+        return True
 
     def _serving(self) -> str | None:
         """Return the name of the collection behind our alias."""
@@ -101,21 +132,31 @@ class QdrantVectorIndex:
 
     def _create(self) -> str:
         """Make the next generation, empty, and return its name."""
+        name = f"{self._collection}.gen-{max(self._generations().values(), default=0) + 1}"
+        self._make(name)
+        return name
+
+    def _make(self, name: str) -> None:
         from qdrant_client import models
 
-        client = self._connection.client()
-        name = f"{self._collection}.gen-{max(self._generations().values(), default=0) + 1}"
         marker = {"kind": KIND, "format": FORMAT, "collection": self._collection}
-        client.create_collection(
+        self._connection.client().create_collection(
             name,
             vectors_config=models.VectorParams(size=self._build.size, distance=models.Distance.COSINE),
             sparse_vectors_config={SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)},
             metadata=marker | self._build.stored(),
         )
+        self._furnish(name)
+
+    def _furnish(self, name: str) -> None:
+        """Add what a generation needs beside its collection; done twice it does no harm."""
+        from qdrant_client import models
+
         for field in ("object_id", "object_type"):
-            client.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD, wait=True)
+            self._connection.client().create_payload_index(
+                name, field, models.PayloadSchemaType.KEYWORD, wait=True
+            )
         Points(self._connection, name, self._build.size).ensure_cursor()
-        return name
 
     def _point_alias_at(self, name: str) -> None:
         from qdrant_client import models
