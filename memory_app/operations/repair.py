@@ -11,7 +11,7 @@ from charactermemory.upkeep.sweep import SweepReport
 from memory_app import retrievals, runtime
 from memory_app.conf import app_settings
 from memory_app.models import MemoryCollection, RepairMarker
-from memory_app.repairs import desk, queue
+from memory_app.repairs import breaker, desk, queue
 from memory_app.repairs.clock import database_now
 from memory_app.repairs.dispatch import dispatcher
 from memory_app.repairs.policy import Policy
@@ -27,8 +27,13 @@ def run_due(
 
 
 def anything_due(collection: str | None = None) -> bool:
-    """Tell whether a row could be claimed now, were its store's breaker closed."""
-    rows = RepairMarker.objects.filter(queue.due(database_now()))
+    """Tell whether a row could be claimed now; of a store that is out none can, before its cooldown is over.
+
+    So a task that goes on as long as something is due does not turn round and round during an outage.
+    """
+    now = database_now()
+    reachable = [store for store, state in breaker.states(now).items() if state != "open"]
+    rows = RepairMarker.objects.filter(queue.due(now), store__in=reachable)
     return (rows if collection is None else rows.filter(collection=collection)).exists()
 
 
