@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from django.contrib.auth import get_user_model
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
+from django.utils import timezone
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from schemathesis import GenerationMode
 
 from memory_app import urls
+from memory_app.models import RepairMarker
 from tests.api.conftest import Api, permit
 
 CASES = 6
@@ -35,7 +38,6 @@ CONFIG = schemathesis.Config.from_dict(
         },
     }
 )
-ARCHIVE = "POST /collections/{collection}/archive"
 
 
 def labels() -> list[str]:
@@ -52,52 +54,75 @@ def labels() -> list[str]:
     return found
 
 
+@dataclass
+class Described:
+    """The operations by label, a key that may everything, and a value for every part of an address."""
+
+    operations: dict[str, Any]
+    token: str
+    known: dict[str, Any]
+
+
 @pytest.fixture
-def described(api: Api, settings: Any) -> Iterator[Any]:
-    """The description as the server gives it; one who may everything, and no limit of requests."""
+def described(api: Api, settings: Any) -> Iterator[Described]:
+    """The description as the server gives it, a memory with something in it, no limit of requests."""
     permit(get_user_model().objects.get(), "add_memorycollection")
     rates = dict.fromkeys(("memory_read", "memory_write", "memory_retrieve", "memory_operate"))
     settings.CHARACTER_MEMORY = {**settings.CHARACTER_MEMORY, "API": {"THROTTLE_RATES": rates}}
-    api.remember("Ada planted tomatoes.")
+    episode = api.remember("Ada planted tomatoes.")["episode"]
+    assert api.put("external-keys/k", episode).status == 201
+    assert api.post("threads", {"id": "t"}).status == 201
+    assert api.post("threads/t/messages", {"role": "user", "content": "Hello."}).status == 201
+    repair = RepairMarker.objects.create(
+        collection=api.collection, store="vector", object_type="episode", object_id=episode["id"],
+        origin="commit", cause_code="transport", available_at=timezone.now(), due_since=timezone.now(),
+    )  # fmt: skip
+    known = {"collection": api.collection, "key": "k", "thread": "t", "repair": repair.pk}
+    known |= {"object_type": "episode", "object_id": episode["id"]}
     # The server shares the test's transaction: no request may close its connection.
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", get_wsgi_application(), config=CONFIG)
     schema.location = None  # else the description's own address is left out
-    yield schema
+    operations = {item.ok().label: item.ok() for item in schema.get_all_operations()}
+    yield Described(operations, str(api.token), known)
     for signal in (request_started, request_finished):
         signal.connect(close_old_connections)
 
 
-def by_label(schema: Any) -> dict[str, Any]:
-    return {operation.label: operation for operation in (item.ok() for item in schema.get_all_operations())}
-
-
-def test_every_operation_is_tried(described: Any) -> None:
-    assert sorted(by_label(described)) == sorted(labels())
+def test_every_operation_is_tried(described: Described) -> None:
+    assert sorted(described.operations) == sorted(labels())
 
 
 # Schemathesis' own pytest plugin cannot name its tests under this pytest, so its cases are drawn here.
 @pytest.mark.parametrize("label", labels())
-def test_an_operation_answers_as_described(described: Any, api: Api, label: str) -> None:
-    play(by_label(described)[label], api, CASES)
+def test_an_operation_answers_as_described(described: Described, label: str) -> None:
+    play(described, label, CASES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("label", labels())
-def test_an_operation_answers_as_described_at_length(described: Any, api: Api, label: str) -> None:
-    play(by_label(described)[label], api, MANY)
+def test_an_operation_answers_as_described_at_length(described: Described, label: str) -> None:
+    play(described, label, MANY)
 
 
-def play(operation: Any, api: Api, number: int) -> None:
+def play(described: Described, label: str, number: int) -> None:
     """Make requests to one operation, the same in every run, and judge every answer by the description."""
-    make_requests(operation, api, number, GenerationMode.POSITIVE)
+    operation = described.operations[label]
+    make_requests(described, operation, number, GenerationMode.POSITIVE)
     parts = (operation.path_parameters, operation.query, operation.headers, operation.body)
     if {parameter.name for part in parts for parameter in part} - {"collection", "Authorization"}:
-        make_requests(operation, api, number, GenerationMode.NEGATIVE)
+        make_requests(described, operation, number, GenerationMode.NEGATIVE)
 
 
-def make_requests(operation: Any, api: Api, number: int, mode: GenerationMode) -> None:
+def make_requests(described: Described, operation: Any, number: int, mode: GenerationMode) -> None:
+    # A made-up key or name would end every request at the door.
+    key = {"Authorization": f"Bearer {described.token}"}
+    known = {"collection": described.known["collection"]}
+    if mode is GenerationMode.POSITIVE:
+        known = described.known
+    fixed = {item.name: known[item.name] for item in operation.path_parameters if item.name in known}
+
     @hypothesis_settings(
         max_examples=number,
         deadline=None,
@@ -105,16 +130,12 @@ def make_requests(operation: Any, api: Api, number: int, mode: GenerationMode) -
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=operation.as_strategy(generation_mode=mode))
+    @given(case=operation.as_strategy(generation_mode=mode, path_parameters=fixed or None, headers=key))
     def answers(case: Any) -> None:
-        # A made-up name would end every request at the door.
-        if "collection" in case.path_parameters and operation.label != ARCHIVE:
-            case.path_parameters["collection"] = "ada"
         if mode is GenerationMode.POSITIVE:
             case.query.pop("cursor", None)  # opaque: only the server makes one
             case.body = whole(case.body)
-        case.headers.pop("Authorization", None)  # a made-up key is refused before anything is read
-        case.call_and_validate(headers={"Authorization": f"Bearer {api.token}"})
+        case.call_and_validate(headers=key)
 
     answers()
 
