@@ -292,9 +292,9 @@ class Upkeep:
         """Compare graph, index and statistics both ways. See `upkeep.verify.verify`."""
         return verify(self._memory.stores, repair)
 
-    def rebuild_vectors(self, progress: Progress = lambda done: None) -> RebuildReport:
+    def rebuild_vectors(self, progress: Progress = lambda done: None, *, anew: bool = False) -> RebuildReport:
         """Fill a new index from the graph and switch to it. See `upkeep.rebuild.rebuild_vectors`."""
-        return rebuild_vectors(self._memory.stores, progress)
+        return rebuild_vectors(self._memory.stores, progress, anew)
 
     def rebuild_statistics(self) -> int:
         """Fill the statistics anew from the graph. See `upkeep.rebuild.rebuild_statistics`."""

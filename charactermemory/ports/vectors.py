@@ -97,7 +97,10 @@ class Cursor:
 
 
 class VectorRebuild(Protocol):
-    """A new generation of an index, filled beside the one that serves (consistency.md R10a)."""
+    """A new generation of an index, filled beside the one that serves (consistency.md R10a).
+
+    Done with after `switch` or `leave`; nothing else may be called then.
+    """
 
     def write(self, upserts: Sequence[VectorRecord], deletes: Sequence[MemoryObjectRef], high: int) -> None:
         """Write into the new generation as `VectorIndex.write` does."""
@@ -107,12 +110,16 @@ class VectorRebuild(Protocol):
         """Return the embedding text of those refs that are in the new generation."""
         ...
 
+    def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
+        """Page through the points of the new generation as `VectorIndex.scan` does."""
+        ...
+
     def switch(self, applied: int) -> None:
         """Flush, write `applied`, and make this generation the serving one, atomically."""
         ...
 
-    def discard(self) -> None:
-        """Remove the unfinished generation."""
+    def leave(self) -> None:
+        """Stop here, making durable what was written; the next rebuild goes on with it."""
         ...
 
 
@@ -160,8 +167,11 @@ class VectorIndex(Protocol):
         """Return the exact number of points (the reserved cursor point not counted)."""
         ...
 
-    def begin_rebuild(self) -> VectorRebuild:
-        """Start a new, empty generation of this index, with the fingerprint and size now configured."""
+    def begin_rebuild(self, anew: bool = False) -> VectorRebuild:
+        """Start a new generation of this index, with the fingerprint and size now configured.
+
+        It holds what an interrupted rebuild wrote, if that was made with the same; with `anew` it is empty.
+        """
         ...
 
     def backup(self, folder: Path) -> bool:

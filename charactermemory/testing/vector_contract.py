@@ -340,19 +340,24 @@ class VectorIndexContract:
         with pytest.raises(StoreClosedError):
             rebuild.write([record(5, [1, 0, 0, 0])], [], 5)
 
-    def test_a_discarded_rebuild_leaves_no_trace(self, index: VectorIndex) -> None:
-        """Neither in what serves nor in the next rebuild."""
+    def test_a_rebuild_that_was_left_is_gone_on_with(self, index: VectorIndex) -> None:
+        """What serves knows nothing of it; the next rebuild has what it wrote, unless it begins anew."""
         index.write([record(1, [1, 0, 0, 0])], [], 1)
         rebuild = index.begin_rebuild()
-        rebuild.write([record(2, [1, 0, 0, 0])], [], 1)
-        rebuild.discard()
+        rebuild.write([record(2, [1, 0, 0, 0], "two")], [], 1)
+        rebuild.leave()
         assert index.count() == 1
         with pytest.raises(StoreClosedError):
             rebuild.switch(applied=1)
         again = index.begin_rebuild()
-        assert again.present([ref(1), ref(2)]) == {}
-        again.switch(applied=1)
+        assert again.present([ref(1), ref(2)]) == {ref(2): "Label: two"}
+        assert again.scan(None, 5)[0] == [(ref(2), "Label: two")]
+        again.leave()
+        anew = index.begin_rebuild(anew=True)
+        assert anew.present([ref(1), ref(2)]) == {}
+        anew.switch(applied=1)
         assert index.count() == 0
+        assert index.begin_rebuild().present([ref(2)]) == {}
 
     # --- threads and the end ---------------------------------------------------------------------
 

@@ -73,6 +73,13 @@ class _Generation:
         """Return the embedding texts of those refs that are there."""
         return {ref: self.points[ref].record.surface.embedding_text for ref in refs if ref in self.points}
 
+    def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
+        """Page through the points in the order of their references."""
+        order = sorted(self.points)
+        start = 0 if after is None else int(after)
+        end = start + limit
+        return list(self.present(order[start:end]).items()), str(end) if end < len(order) else None
+
 
 def _unit(vector: list[float]) -> npt.NDArray[np.float32]:
     exact = np.asarray(vector, dtype=np.float64)
@@ -88,6 +95,7 @@ class InMemoryVectorIndex:
         self._lexical = Lexical(language)
         self._lock = threading.RLock()
         self._serving = _Generation()
+        self._left: _Generation | None = None
         self._closed = False
 
     def _check(self) -> None:
@@ -175,21 +183,18 @@ class InMemoryVectorIndex:
         """See `VectorIndex.scan`."""
         self._check()
         with self._lock:
-            order = sorted(self._serving.points)
-            start = 0 if after is None else int(after)
-            texts = self._serving.present(order[start : start + limit])
-        end = start + limit
-        return list(texts.items()), str(end) if end < len(order) else None
+            return self._serving.scan(after, limit)
 
     def count(self) -> int:
         """See `VectorIndex.count`."""
         self._check()
         return len(self._serving.points)
 
-    def begin_rebuild(self) -> InMemoryRebuild:
+    def begin_rebuild(self, anew: bool = False) -> InMemoryRebuild:
         """See `VectorIndex.begin_rebuild`."""
         self._check()
-        return InMemoryRebuild(self)
+        left, self._left = None if anew else self._left, None
+        return InMemoryRebuild(self, left or _Generation())
 
     def backup(self, folder: Path) -> bool:
         """See `VectorIndex.backup`; there is no file."""
@@ -212,9 +217,9 @@ def _best_first(hits: Iterable[Hit]) -> list[Hit]:
 class InMemoryRebuild:
     """`VectorRebuild` of the in-memory index."""
 
-    def __init__(self, index: InMemoryVectorIndex) -> None:
+    def __init__(self, index: InMemoryVectorIndex, generation: _Generation) -> None:
         self._index = index
-        self._generation: _Generation | None = _Generation()
+        self._generation: _Generation | None = generation
 
     def _use(self) -> _Generation:
         self._index._check()
@@ -231,6 +236,11 @@ class InMemoryRebuild:
         with self._index._lock:
             return self._use().present(refs)
 
+    def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
+        """See `VectorRebuild.scan`."""
+        with self._index._lock:
+            return self._use().scan(after, limit)
+
     def switch(self, applied: int) -> None:
         """See `VectorRebuild.switch`."""
         with self._index._lock:
@@ -239,7 +249,6 @@ class InMemoryRebuild:
             self._index._serving = generation
             self._generation = None
 
-    def discard(self) -> None:
-        """See `VectorRebuild.discard`."""
-        self._use()
-        self._generation = None
+    def leave(self) -> None:
+        """See `VectorRebuild.leave`."""
+        self._index._left, self._generation = self._use(), None

@@ -11,10 +11,11 @@ from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.graph import GraphStore
 from charactermemory.ports.statistics import Projection
 from charactermemory.ports.stores import Stores
+from charactermemory.ports.vectors import VectorRebuild
 from charactermemory.upkeep.derive import read_ends
-from charactermemory.upkeep.indexing import index
+from charactermemory.upkeep.indexing import index, synced_head
 from charactermemory.upkeep.projection import MissingEnds, project
-from charactermemory.upkeep.reading import pages, readable, sliced
+from charactermemory.upkeep.reading import PAGE, pages, readable, sliced
 
 LAST_STRETCH = 100
 """Objects left to catch up when the switch is made with commits or derives held up (consistency.md R10a)."""
@@ -24,9 +25,16 @@ Progress = Callable[[int], None]
 
 
 class RebuildReport(Model):
-    """What a rebuild wrote; `failed` objects are missing from the new index until a sweep, which walks anew."""
+    """What a rebuild came to.
+
+    Attributes:
+        objects: objects and links that were looked at.
+        kept: objects that an interrupted rebuild had already written.
+        failed: objects that are missing from the new index until a sweep, which walks anew.
+    """
 
     objects: int = 0
+    kept: int = 0
     failed: References = ()
 
 
@@ -64,40 +72,46 @@ def rebuild_statistics(stores: Stores) -> int:
     return stores.statistics.cursor().applied
 
 
-def rebuild_vectors(stores: Stores, progress: Progress = lambda done: None) -> RebuildReport:
+def rebuild_vectors(
+    stores: Stores, progress: Progress = lambda done: None, anew: bool = False
+) -> RebuildReport:
     """Fill a new index generation from the graph, catch up with commits made meanwhile, and switch to it.
 
     The old generation serves, and goes on being derived, until the switch. With several processes that is
-    made while no one may write the graph.
+    made while no one may write the graph. A rebuild that was interrupted is gone on with: what it embedded
+    need not be embedded again, unless `anew`.
 
     Raises:
         StoreError: the graph could not be read or the switch failed; the old generation stays.
     """
-    rebuild = stores.vectors.begin_rebuild()
+    rebuild = stores.vectors.begin_rebuild(anew)
     failed: set[MemoryObjectRef] = set()
-    done = 0
+    done = kept = 0
 
-    def fill(refs: list[MemoryObjectRef]) -> None:
-        nonlocal done
-        left = {ref for failure in index(stores, rebuild, refs).failures for ref in failure.objects}
+    def fill(refs: list[MemoryObjectRef], late: bool = False) -> None:
+        nonlocal done, kept
+        report = index(stores, rebuild, refs)
+        left = {ref for failure in report.failures for ref in failure.objects}
         if len(left) > 1:  # one poison text must not hold up the rest of its page (decisions "To R5")
             left = {ref for ref in sorted(left) if index(stores, rebuild, [ref]).failures}
         failed.difference_update(refs)
         failed.update(left)
         done += len(refs)
+        kept += 0 if late else len(set(report.indexed) - set(report.changed))
         progress(len(refs))
 
     try:
         reflected = stores.graph.head()
         for refs in pages(stores.graph):
             fill(refs)
+        _remove_strangers(stores, rebuild)
         while True:
             upto = stores.graph.head()
             late = _touched(stores.graph, reflected, upto)
             if len(late) < LAST_STRETCH:
                 break
             for refs in sliced(late):
-                fill(refs)
+                fill(refs, late=True)
             reflected = upto
         with ExitStack() as last:
             if stores.shared:
@@ -105,16 +119,29 @@ def rebuild_vectors(stores: Stores, progress: Progress = lambda done: None) -> R
             last.enter_context(stores.deriving)
             upto = stores.graph.head()
             for refs in sliced(_touched(stores.graph, reflected, upto)):
-                fill(refs)
+                fill(refs, late=True)
             rebuild.switch(0 if failed else upto)
             if failed:
                 stores.vector_ledger.restart()
             else:
                 stores.vector_ledger.swept(upto)
     except BaseException:
-        rebuild.discard()
+        rebuild.leave()
         raise
-    return RebuildReport(objects=done, failed=tuple(sorted(failed)))
+    return RebuildReport(objects=done, kept=kept, failed=tuple(sorted(failed)))
+
+
+def _remove_strangers(stores: Stores, rebuild: VectorRebuild) -> None:
+    """Delete the points of objects that the graph has not: it may have gone back since they were written."""
+    after: str | None = None
+    while True:
+        page, after = rebuild.scan(after, PAGE)
+        refs = [ref for ref, _ in page]
+        high = synced_head(stores)
+        stored = stores.graph.existing(refs, anew=True)
+        rebuild.write((), [ref for ref in refs if ref not in stored], high)
+        if after is None:
+            return
 
 
 def _touched(graph: GraphStore, after: int, upto: int) -> list[MemoryObjectRef]:

@@ -27,6 +27,7 @@ class Rebuilt:
 
     collection: str
     objects: int
+    kept: int = 0
     failed: tuple[MemoryObjectRef, ...] = ()
 
     def summary(self) -> dict[str, Any]:
@@ -34,13 +35,18 @@ class Rebuilt:
         return {
             "collection": self.collection,
             "objects": self.objects,
+            "kept": self.kept,
             "failed": len(self.failed),
             "first": [str(ref) for ref in self.failed[:20]],
         }
 
 
-def rebuild_vectors(collection: str, progress: Callable[[int], None] = lambda done: None) -> Rebuilt:
+def rebuild_vectors(
+    collection: str, progress: Callable[[int], None] = lambda done: None, anew: bool = False
+) -> Rebuilt:
     """Fill a new index generation and switch to it; what could not be embedded goes into the queue.
+
+    An interrupted rebuild is gone on with, unless `anew`.
 
     Raises:
         Refused: no such collection, or it is being rebuilt already.
@@ -52,13 +58,13 @@ def rebuild_vectors(collection: str, progress: Callable[[int], None] = lambda do
         if not mine:
             raise Refused(f"collection {collection} is being rebuilt already")
         with runtime.open_for_rebuild(collection) as memory:
-            report = memory.upkeep.rebuild_vectors(progress)
+            report = memory.upkeep.rebuild_vectors(progress, anew=anew)
     now = database_now()
     desk.settled_by_rebuild(collection, "vector", started, report.failed, now)
     cause = Cause(cause="embedding", detail="not indexed by the rebuild")
     failures = [Failure("vector", ref, cause, alone=False) for ref in report.failed]
     queue.record(collection, failures, "rebuild", now, Policy.configured())
-    return Rebuilt(collection, report.objects, report.failed)
+    return Rebuilt(collection, report.objects, report.kept, report.failed)
 
 
 def rebuild_statistics(collection: str) -> int:

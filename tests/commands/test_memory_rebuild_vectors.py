@@ -29,7 +29,7 @@ def test_after_a_change_of_model_the_rebuilt_index_answers(shed: dict[str, str],
     with pytest.raises(CollectionIncompatible):
         open_memory("shed")
     out, err = manage("memory_rebuild_vectors", collection="shed")
-    assert out == "6 objects read, the new index of shed serves\n" and err == ""
+    assert out == "6 objects read; the new index of shed serves\n" and err == ""
     with open_memory("shed") as memory:
         found = memory.retrieve("Who numbered the reeds?").pack.salient_observations
         assert found[0].text == "Robin numbered the reeds."

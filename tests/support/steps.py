@@ -85,9 +85,9 @@ class Stepped:
         if not self._kept:
             self._steps.run(self._port, "close", self.inner.close)
 
-    def begin_rebuild(self) -> Stepped:
-        """Begin a rebuild of an index."""
-        begun = self._steps.run(self._port, "begin_rebuild", self.inner.begin_rebuild)
+    def begin_rebuild(self, anew: bool = False) -> Stepped:
+        """Begin a rebuild of an index, or go on with one."""
+        begun = self._steps.run(self._port, "begin_rebuild", lambda: self.inner.begin_rebuild(anew))
         return Stepped(begun, f"{self._port} rebuild", self._steps)
 
     def __getattr__(self, name: str) -> Any:

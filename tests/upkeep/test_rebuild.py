@@ -9,6 +9,7 @@ import pytest
 
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.memory import CharacterMemory
+from charactermemory.testing.vector_samples import record
 from charactermemory.upkeep import rebuild as rebuild_module
 from tests.revise.drafts import correction, forgetting, replacement, sourced
 from tests.support.fixtures import OpenRig
@@ -126,6 +127,37 @@ def test_a_rebuild_that_fails_leaves_the_old_index(lived: Rig) -> None:
     with pytest.raises(KeyboardInterrupt):
         lived.memory.upkeep.rebuild_vectors(fail)
     assert lived.points() == points
+    assert lived.memory.upkeep.rebuild_vectors().failed == ()
+    assert lived.points() == points
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_an_interrupted_rebuild_is_gone_on_with_and_brings_nothing_old_back(lived: Rig, anew: bool) -> None:
+    """What it had embedded need not be embedded again; what was forgotten since is not in the new index."""
+
+    def interrupted(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lived.memory.upkeep.rebuild_vectors(interrupted)
+    lived.reopen()
+    lived.memory.forget(forgetting(memory_ref(0x104)))
+    points = lived.points()
+    assert memory_ref(0x104) not in points
+
+    report = lived.memory.upkeep.rebuild_vectors(anew=anew)
+    assert report.failed == ()
+    assert (report.kept > 0) is not anew
+    assert lived.points() == points
+    assert lived.memory.upkeep.verify().differences == 0
+
+
+def test_a_rebuild_gone_on_with_drops_what_the_graph_no_longer_has(lived: Rig) -> None:
+    """As after a backup of the graph was put back."""
+    rebuild = lived.vectors.inner.begin_rebuild()
+    rebuild.write([record(0x9999, [1.0] * DIMENSION, "never said")], [], 1)
+    rebuild.leave()
+    points = lived.points()
     assert lived.memory.upkeep.rebuild_vectors().failed == ()
     assert lived.points() == points
 

@@ -402,11 +402,43 @@ def test_applied_is_written_after_the_points_are_durable(open_edge):
     assert spy.calls == ["flush"]
 
 
-def test_a_rebuild_left_open_goes_with_the_index(open_edge, root):
+def test_a_rebuild_left_open_is_gone_on_with_if_it_fits(open_edge, root):
+    def folders():
+        return sorted(entry.name for entry in (root / "contract").glob("gen-*"))
+
     index = open_edge()
-    index.begin_rebuild().write([record(1, ONE)], [], 1)
+    index.begin_rebuild().write([record(1, ONE, "dog")], [], 1)
     index.close()
-    assert sorted(entry.name for entry in (root / "contract").glob("gen-*")) == ["gen-000001"]
+    assert folders() == ["gen-000001", "gen-000002"]
+    index = open_edge()
+    assert index.begin_rebuild().present([ref(1)]) == {ref(1): "Label: dog"}
+    index.close()
+    index = open_edge(fingerprint="two", on_mismatch="rebuild_only")
+    rebuild = index.begin_rebuild()
+    assert rebuild.present([ref(1)]) == {}, "it was made with another model"
+    rebuild.switch(applied=0)
+    index.close()
+    assert folders() == ["gen-000002"]
+
+
+def test_a_rebuild_that_was_damaged_is_begun_anew(open_edge, root):
+    index = open_edge()
+    index.begin_rebuild().leave()
+    shutil.rmtree(root / "contract" / "gen-000002" / "shard")
+    rebuild = index.begin_rebuild()
+    rebuild.write([record(1, ONE)], [], 1)
+    rebuild.switch(applied=1)
+    assert index.count() == 1
+
+
+def test_of_two_rebuilds_at_once_each_has_its_own(open_edge):
+    index = open_edge()
+    one, two = index.begin_rebuild(), index.begin_rebuild()
+    one.write([record(1, ONE)], [], 1)
+    assert two.present([ref(1)]) == {}
+    one.switch(applied=1)
+    two.leave()
+    assert index.present([ref(1)]).keys() == {ref(1)}
 
 
 def test_point_ids_are_fixed():

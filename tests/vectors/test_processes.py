@@ -126,7 +126,7 @@ def test_a_forked_child_is_refused_and_disturbs_nobody(open_edge, root):
                 index.cursor, index.flush, index.count, index.begin_rebuild,
                 lambda: index.scan(None, 1),
                 lambda: rebuild.switch(1),
-                rebuild.discard,
+                rebuild.leave,
             ]
             for use in uses:
                 try:
@@ -143,7 +143,7 @@ def test_a_forked_child_is_refused_and_disturbs_nobody(open_edge, root):
             os._exit(4)
         index._store.lock.release()
         say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        rebuild.discard()
+        rebuild.leave()
         index.write([record(1, ONE, "dog")], [], 1)
         index.flush(applied=1)
         say(index.count())
@@ -186,7 +186,7 @@ def test_a_child_that_outlives_its_parent_does_not_hold_the_store(open_edge, roo
     ],
 )
 def test_a_crash_around_the_switch_leaves_one_whole_generation(open_edge, root, moment, texts, cursor):
-    """Before the rename of CURRENT the old one serves, after it the new; the other folder goes at open."""
+    """Before the rename of CURRENT the old one serves and the new can be gone on with; after it the old goes."""
     code, _ = run(
         root,
         f"""
@@ -212,9 +212,27 @@ def test_a_crash_around_the_switch_leaves_one_whole_generation(open_edge, root, 
     index = open_edge()
     assert index.present([ref(1)]) == texts
     assert index.cursor() == cursor
-    assert len(list(folders.glob("gen-*"))) == 1
-    index.begin_rebuild().switch(applied=3)
+    left = moment == "before the rename"
+    assert len(list(folders.glob("gen-*"))) == 1 + left
+    rebuild = index.begin_rebuild()
+    assert rebuild.present([ref(1)]) == ({ref(1): "Label: new"} if left else {})
+    rebuild.switch(applied=3)
     assert index.cursor().applied == 3
+    assert len(list(folders.glob("gen-*"))) == 1
+
+
+def test_a_rebuild_that_was_killed_is_gone_on_with(open_edge, root):
+    """What was written and not flushed is there too: the engine replays its log."""
+    code, _ = run(
+        root,
+        """
+        index = open_index()
+        index.begin_rebuild().write([record(1, ONE, "new")], [], 2)
+        die()
+        """,
+    )
+    assert code == -signal.SIGKILL
+    assert open_edge().begin_rebuild().present([ref(1)]) == {ref(1): "Label: new"}
 
 
 def test_a_fork_in_this_process_is_noticed_without_a_pid(open_edge):

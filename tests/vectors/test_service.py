@@ -91,20 +91,29 @@ def test_service_memory_a_switch_is_one_alias_update(index, recorder, local_clie
     assert numbers(index.search(ONE, None, 5, EVERY_TYPE).dense) == [2]
 
 
-def test_service_memory_an_unfinished_rebuild_is_removed_by_the_next(index, local_client):
+def test_service_memory_an_unfinished_rebuild_is_gone_on_with_if_it_fits(
+    index, open_service_memory, local_client
+):
     index.begin_rebuild().write([record(1, ONE)], [], 1)
-    index.begin_rebuild()
+    assert index.begin_rebuild().present([ref(1)]) == {ref(1): "Label: "}
     names = sorted(c.name for c in local_client.get_collections().collections)
     assert names == ["contract.gen-1", "contract.gen-2"]
-    assert local_client.count("contract.gen-2").count == 1  # the cursor's point
+    other = open_service_memory(fingerprint="two", on_mismatch="rebuild_only")
+    assert other.begin_rebuild().present([ref(1)]) == {}
+    names = sorted(c.name for c in local_client.get_collections().collections)
+    assert names == ["contract.gen-1", "contract.gen-2"], "made with another model, it is removed"
+    other.begin_rebuild().write([record(1, ONE)], [], 1)
+    local_client.delete("contract.gen-2", [str(CURSOR_POINT)])
+    assert other.begin_rebuild().present([ref(1)]) == {}, "it was not made to its end"
 
 
 def test_service_memory_other_collections_are_left_alone(index, local_client):
     local_client.create_collection("contract.gen-x", COSINE)
     local_client.create_collection("contractor.gen-7", COSINE)
-    index.begin_rebuild().discard()
+    index.begin_rebuild().leave()
+    index.begin_rebuild().switch(applied=0)
     names = {c.name for c in local_client.get_collections().collections}
-    assert names == {"contract.gen-1", "contract.gen-x", "contractor.gen-7"}
+    assert names == {"contract.gen-2", "contract.gen-x", "contractor.gen-7"}
 
 
 @pytest.mark.spec("recall-76", "recall-91")

@@ -3,6 +3,7 @@
     <root>/<collection>/character-memory.json        what the folder is, and of which collection
                         owner.lock                   held by the owning process
                         CURRENT                      names the generation that serves
+                        BUILDING                     names the one that a rebuild fills, or left
                         gen-000001/character-memory.json   how its vectors were made
                         gen-000001/shard/            the engine's files
 
@@ -21,7 +22,13 @@ from pathlib import Path
 from charactermemory.adapters.folders import read_marker, write_atomically, write_marker
 from charactermemory.adapters.handles import HandleRegistry, OwnerLock
 from charactermemory.config import validate_collection_name
-from charactermemory.errors import CollectionIncompatible, NotAStore, StoreClosedError, VectorDatabaseError
+from charactermemory.errors import (
+    CharacterMemoryError,
+    CollectionIncompatible,
+    NotAStore,
+    StoreClosedError,
+    VectorDatabaseError,
+)
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.embedding import Vector
 from charactermemory.ports.vectors import Cursor, HybridHits, VectorRecord
@@ -33,6 +40,7 @@ from .shard import BACKEND, EdgeGeneration
 
 STORE_NAME = "vector store"
 CURRENT_NAME = "CURRENT"
+BUILDING_NAME = "BUILDING"
 _GENERATION_KIND = "vector_generation"
 _GENERATION_NAME = re.compile(r"gen-(\d{6})")
 
@@ -102,10 +110,18 @@ class _EdgeStore:
             shutil.rmtree(entry)
 
     def _remove_unnamed(self) -> None:
-        """Remove what a rebuild left behind that did not reach its switch, or the folder it replaced."""
+        """Remove every folder that neither serves nor is being filled, as one that a rebuild replaced."""
         for entry in self._generation_folders():
-            if entry.name != self.name:
+            if entry.name not in (self.name, self._building()):
                 shutil.rmtree(entry)
+
+    def _building(self) -> str | None:
+        """Return which generation a rebuild fills, or left before its switch."""
+        try:
+            name = (self.folder / BUILDING_NAME).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return None
+        return name if _GENERATION_NAME.fullmatch(name) and name != self.name else None
 
     def create(self, build: Build) -> tuple[str, EdgeGeneration]:
         """Make the next generation, empty."""
@@ -115,6 +131,28 @@ class _EdgeStore:
         folder.mkdir()
         write_marker(folder, {"kind": _GENERATION_KIND, "format": FORMAT} | build.stored())
         return name, EdgeGeneration.create(folder / "shard", self.collection, build.size)
+
+    def begin(self, build: Build, anew: bool) -> str:
+        """Make a generation to be filled, or go on with the one that was left; return its name."""
+        left = self._building()
+        if left is not None and left not in self.unfinished:
+            if not anew and (generation := self._left(left, build)) is not None:
+                self.unfinished[left] = generation
+                return left
+            shutil.rmtree(self.folder / left, ignore_errors=True)
+        name, self.unfinished[name] = self.create(build)
+        write_atomically(self.folder / BUILDING_NAME, name + "\n")
+        return name
+
+    def _left(self, name: str, build: Build) -> EdgeGeneration | None:
+        """Open the generation that a rebuild left, None if it cannot be used for `build`."""
+        folder = self.folder / name
+        try:
+            if read_build(self.collection, read_marker(folder, _GENERATION_KIND) or {}) != build:
+                return None
+            return EdgeGeneration.load(folder / "shard", self.collection, build.size)
+        except (CharacterMemoryError, OSError):  # it was cut off while it was made
+            return None
 
     def switch(self, name: str, build: Build, applied: int) -> None:
         """Make generation `name` the serving one; before the rename the old one serves, after it the new."""
@@ -126,18 +164,19 @@ class _EdgeStore:
         self.name, self.build, self.generation = name, build, generation
         old.close()
         shutil.rmtree(self.folder / old_name)
+        if self._building() is None:
+            (self.folder / BUILDING_NAME).unlink(missing_ok=True)
 
-    def discard(self, name: str) -> None:
-        """Close and remove an unfinished generation."""
+    def leave(self, name: str) -> None:
+        """Flush and close an unfinished generation."""
         self.unfinished.pop(name).close()
-        shutil.rmtree(self.folder / name)
 
     def close(self) -> None:
         """Flush and release everything; called by the registry when the last index closed."""
         with self.lock:
             try:
                 for name in list(self.unfinished):
-                    self.discard(name)
+                    self.leave(name)
                 self.generation.close()
             finally:
                 self.owner.release()
@@ -246,12 +285,10 @@ class EdgeVectorIndex:
         with self._use() as store:
             return store.generation.count()
 
-    def begin_rebuild(self) -> EdgeRebuild:
-        """See `VectorIndex.begin_rebuild`."""
+    def begin_rebuild(self, anew: bool = False) -> EdgeRebuild:
+        """See `VectorIndex.begin_rebuild`; of several at a time only the latest can be gone on with."""
         with self._use() as store:
-            name, generation = store.create(self._build)
-            store.unfinished[name] = generation
-        return EdgeRebuild(self, name)
+            return EdgeRebuild(self, store.begin(self._build, anew))
 
     def backup(self, folder: Path) -> bool:
         """See `VectorIndex.backup`; a copy of a flushed shard is loadable (consistency.md §5)."""
@@ -272,7 +309,7 @@ class EdgeVectorIndex:
 
 
 class EdgeRebuild:
-    """A new generation beside the serving one; unusable after `switch` or `discard`."""
+    """A new generation beside the serving one; unusable after `switch` or `leave`."""
 
     def __init__(self, index: EdgeVectorIndex, name: str) -> None:
         self._index = index
@@ -295,12 +332,17 @@ class EdgeRebuild:
         with self._use() as (_, generation):
             return generation.present(refs)
 
+    def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
+        """See `VectorRebuild.scan`."""
+        with self._use() as (_, generation):
+            return generation.scan(after, limit)
+
     def switch(self, applied: int) -> None:
         """See `VectorRebuild.switch`."""
         with self._use() as (store, _):
             store.switch(self._name, self._index._build, applied)
 
-    def discard(self) -> None:
-        """See `VectorRebuild.discard`."""
+    def leave(self) -> None:
+        """See `VectorRebuild.leave`."""
         with self._use() as (store, _):
-            store.discard(self._name)
+            store.leave(self._name)

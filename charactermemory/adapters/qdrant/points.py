@@ -181,10 +181,14 @@ class Points:
         from qdrant_client import models
 
         with service_errors():
-            client = self._connection.client()
-            if not client.retrieve(self.name, [_CURSOR]):
+            if not self.has_cursor():
                 point = models.PointStruct(id=_CURSOR, vector={}, payload={"applied": 0, "high": 0})
-                client.upsert(self.name, [point], wait=True)
+                self._connection.client().upsert(self.name, [point], wait=True)
+
+    def has_cursor(self) -> bool:
+        """Return whether the cursor's point is there: the last thing that is made of a collection."""
+        with service_errors():
+            return bool(self._connection.client().retrieve(self.name, [_CURSOR]))
 
     def write(
         self, lexical: Lexical, upserts: Sequence[VectorRecord], deletes: Sequence[MemoryObjectRef], high: int

@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from charactermemory.config import validate_collection_name
-from charactermemory.errors import CollectionIncompatible, StoreClosedError, VectorDatabaseError
+from charactermemory.errors import (
+    CharacterMemoryError,
+    CollectionIncompatible,
+    StoreClosedError,
+    VectorDatabaseError,
+)
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.embedding import Vector
 from charactermemory.ports.vectors import Cursor, HybridHits, VectorRecord
@@ -260,18 +265,30 @@ class QdrantVectorIndex:
         self._check_open()
         return self._points.count()
 
-    def begin_rebuild(self) -> QdrantRebuild:
-        """See `VectorIndex.begin_rebuild`; removes what an earlier rebuild left unfinished.
+    def begin_rebuild(self, anew: bool = False) -> QdrantRebuild:
+        """See `VectorIndex.begin_rebuild`; removes what earlier rebuilds left that cannot be gone on with.
 
-        One rebuild a collection at a time: the caller holds the sweeper's lease.
+        One rebuild a collection at a time: the caller holds a lease.
         """
         self._check_open()
         with service_errors():
             serving = self._serving()
-            for name in self._generations():
-                if name != serving:
+            left = sorted(self._generations().items(), key=lambda item: -item[1])
+            unfinished = [name for name, _ in left if name != serving]
+            usable = None if anew else next((name for name in unfinished if self._is_ours(name)), None)
+            for name in unfinished:
+                if name != usable:
                     self._connection.client().delete_collection(name)
-            return QdrantRebuild(self, self._create())
+            return QdrantRebuild(self, usable or self._create())
+
+    def _is_ours(self, name: str) -> bool:
+        """Return whether a collection was made as we would make it now, to its end."""
+        try:
+            if self._read_build(name) != self._build:
+                return False
+        except CharacterMemoryError:
+            return False
+        return Points(self._connection, name, self._build.size).has_cursor()
 
     def backup(self, folder: Path) -> bool:
         """See `VectorIndex.backup`; the server makes snapshots of its own."""
@@ -286,7 +303,7 @@ class QdrantVectorIndex:
 
 
 class QdrantRebuild:
-    """A new generation beside the serving one; unusable after `switch` or `discard`."""
+    """A new generation beside the serving one; unusable after `switch` or `leave`."""
 
     def __init__(self, index: QdrantVectorIndex, name: str) -> None:
         self._index = index
@@ -308,6 +325,11 @@ class QdrantRebuild:
         self._check_open()
         return self._points.present(refs)
 
+    def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
+        """See `VectorRebuild.scan`."""
+        self._check_open()
+        return self._points.scan(after, limit)
+
     def switch(self, applied: int) -> None:
         """See `VectorRebuild.switch`."""
         self._check_open()
@@ -325,9 +347,7 @@ class QdrantRebuild:
             self._done = True
             index._connection.client().delete_collection(old)
 
-    def discard(self) -> None:
-        """See `VectorRebuild.discard`."""
+    def leave(self) -> None:
+        """See `VectorRebuild.leave`; what the server acknowledged is durable."""
         self._check_open()
         self._done = True
-        with service_errors():
-            self._index._connection.client().delete_collection(self._points.name)

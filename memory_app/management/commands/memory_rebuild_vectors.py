@@ -16,7 +16,8 @@ class Command(OperatorCommand):
 
     help = (
         "Fill a new vector index from the graph and switch to it; needed after the embedding model, its "
-        "dimension or LANGUAGE changed. The old index serves until the switch."
+        "dimension or LANGUAGE changed. The old index serves until the switch. A rebuild that was interrupted "
+        "is gone on with when it is run again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -24,6 +25,9 @@ class Command(OperatorCommand):
         super().add_arguments(parser)
         add_collection(parser, "the memory whose index is rebuilt")
         parser.add_argument("--dry-run", action="store_true", help="only count what would be read")
+        parser.add_argument(
+            "--anew", action="store_true", help="keep nothing of a rebuild that was interrupted"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Rebuild, and fail if an object could not be indexed."""
@@ -34,7 +38,7 @@ class Command(OperatorCommand):
             self.tell(f"{sum(counts.values())} objects of {collection} would be read")
             return
         with self.progress("rebuilding", "objects") as bar:
-            report = operations.rebuild.rebuild_vectors(collection, bar.update)
+            report = operations.rebuild.rebuild_vectors(collection, bar.update, options["anew"])
         self.answer(report.summary())
         if report.failed:
             shown = ", ".join(map(str, report.failed[:5])) + (" …" if len(report.failed) > 5 else "")
@@ -42,4 +46,5 @@ class Command(OperatorCommand):
                 f"{len(report.failed)} of {report.objects} objects could not be indexed ({shown}); the new "
                 "index serves without them and the next sweep tries them again"
             )
-        self.tell(f"{report.objects} objects read, the new index of {collection} serves")
+        kept = f", {report.kept} of them embedded by the interrupted rebuild" if report.kept else ""
+        self.tell(f"{report.objects} objects read{kept}; the new index of {collection} serves")
