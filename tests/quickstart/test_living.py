@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from charactermemory import CharacterMemory, DerivedMemory, Stored
 from charactermemory.errors import DeterministicIdCollision
+from memory_app.models import ApiKey
 from memory_app.presentation import recollect
 from memory_app.quickstart.asking import SHOWN, SHOWN_OF_SECTION, SHOWN_SUPERSEDED, context_of, essence
 from memory_app.quickstart.living import LifeClock, live
@@ -127,3 +130,19 @@ def test_what_a_screen_shows_of_an_answer_holds_the_point_of_it(
     assert {key_of[entry.ref] for entry in shown.entries} >= set(question.found)
     assert {key_of[old.ref] for old in shown.replaced} >= set(question.superseded)
     assert (shown.admitted, shown.superseded) == (len(whole.entries), len(whole.replaced))
+
+
+def test_without_serving_it_ends_after_the_answers(
+    lived: CharacterMemory, settings: Any, db: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.CHARACTER_MEMORY = {
+        "OXIGRAPH_PATH": str(lived.settings.oxigraph_path),
+        "VECTOR_STORE_PATH": str(lived.settings.vector_store_path),
+        "RETRIEVAL_STATS_PATH": str(lived.settings.retrieval_stats_path),
+        "STATISTICS": "core",
+    }
+    call_command("quickstart", "--no-serve", "--collection", lived.collection)
+    told = capsys.readouterr().out
+    assert "nothing was imported" in told and "Serving" not in told
+    assert f"--collection {lived.collection}" in told.partition("Go on:")[2]
+    assert not ApiKey.objects.exists()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from django.core.management import CommandError, call_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,13 +35,22 @@ class Screen:
 class Run:
     opening: str
     screens: list[Screen]
+    serving: str
+    answered: dict[str, Any]
+    pages: dict[str, int]
+    keys_served: list[int]
 
     def screen(self, words: str) -> Screen:
         (found,) = [screen for screen in self.screens if words in screen.heading]
         return found
 
 
-def run(data: Path) -> Run:
+def run(data: Path, *keys: str) -> Run:
+    """Run the quickstart until it serves, do what it says, look at its pages, stop it by Ctrl-C.
+
+    Args:
+        keys: keys of earlier runs, to be tried as well.
+    """
     # A provider that needs a key and a network is named on purpose: the quickstart must do without.
     environment = os.environ | {
         "DATA_DIR": str(data),
@@ -43,23 +60,62 @@ def run(data: Path) -> Run:
         "OPENAI_BASE_URL": "http://127.0.0.1:9",
         "COLUMNS": "100",
     }
-    done = subprocess.run(
-        [sys.executable, "manage.py", "quickstart", "--no-serve"],
+    with subprocess.Popen(
+        [sys.executable, "manage.py", "quickstart", "--port", "0"],
         cwd=ROOT,
         env=environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no progress bar where nobody watches
-    opening, *parts = done.stdout.split("\n─ ")
+    ) as process:
+        hung = threading.Timer(120, process.kill)
+        hung.start()
+        try:
+            assert process.stdout is not None
+            told: list[str] = []
+            for line in process.stdout:
+                told.append(line)
+                if line.startswith("    -d "):
+                    break
+            talk, _, serving = "".join(told).partition("\nServing at ")
+            answered = json.loads(shell(serving.partition("Ask it something:\n")[2]))
+            url = serving.split()[0]
+            pages = {
+                path: status(f"{url}{path}")
+                for path in ("/admin/login/", "/api/v1/docs", "/static/admin/css/base.css")
+            }
+            question = f"{url}/api/v1/collections/quickstart"
+            served = [status(question, key) for key in keys]
+        finally:
+            process.send_signal(signal.SIGINT)
+            farewell, errors = process.communicate()
+            hung.cancel()
+    assert process.returncode == 0, errors
+    assert "Stopped" in farewell
+    assert "remembering" not in errors  # no progress bar where nobody watches
+    assert "Traceback" not in errors
+    opening, *parts = talk.split("\n─ ")
     screens = []
     for part in parts:
         heading, _, answer = part.partition("\nCame back: ")
         found, _, left_out = answer.partition("\nLeft out\n")
         screens.append(Screen(flat(heading), flat(found), flat(left_out)))
-    return Run(opening, screens)
+    return Run(opening, screens, serving, answered, pages, served)
+
+
+def shell(command: str) -> str:
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=30)
+    return done.stdout
+
+
+def status(url: str, key: str | None = None) -> int:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return httpx.get(url, headers=headers, timeout=30).status_code
+
+
+def key_in(serving: str) -> str:
+    (key,) = re.findall(r"API key  (cm_\S+)", serving)
+    return key
 
 
 def flat(text: str) -> str:
@@ -70,7 +126,8 @@ def flat(text: str) -> str:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
     data = tmp_path_factory.mktemp("data")
-    return run(data), run(data)
+    first = run(data)
+    return first, run(data, key_in(first.serving))
 
 
 def test_the_first_run_remembers_the_life_and_asks_its_questions(runs: tuple[Run, Run]) -> None:
@@ -126,3 +183,25 @@ def test_the_second_run_imports_nothing_and_answers_the_same(runs: tuple[Run, Ru
     assert "Everything is there already, nothing was imported." in second.opening
     assert "Remembered" not in second.opening
     assert second.screens == first.screens
+
+
+def test_it_ends_by_serving_and_the_first_request_works_as_printed(runs: tuple[Run, Run]) -> None:
+    for each in runs:
+        assert "before she travels to Trondheim" in each.answered["text"]
+        assert set(each.pages.values()) == {200}
+    assert re.search(r"user quickstart, password \S{12}\)", runs[0].serving)
+    assert "manage.py changepassword quickstart" in runs[1].serving
+
+
+def test_a_key_of_an_earlier_run_still_serves(runs: tuple[Run, Run]) -> None:
+    assert key_in(runs[0].serving) != key_in(runs[1].serving)
+    assert runs[1].keys_served == [200]
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_done() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"port {port}: Address already in use.*--port"):
+            call_command("quickstart", port=port)
+    with pytest.raises(CommandError, match="expected a number from 0 to 65535, not '70000'"):
+        call_command("quickstart", "--port", "70000")
