@@ -45,7 +45,9 @@ WORKER_SETTINGS: dict[str, Any] = {
     "task_soft_time_limit": 240,
     "broker_transport_options": {"visibility_timeout": 3600},
     "broker_connection_retry_on_startup": True,
-    "worker_cancel_long_running_tasks_on_connection_loss": True,
+    # Cancelling acknowledges on the connection that was lost, and in Celery 5.7 that ends the worker.
+    # A task that runs on is doubled at worst, which does no harm here.
+    "worker_cancel_long_running_tasks_on_connection_loss": False,
     "worker_soft_shutdown_timeout": 30,
     "worker_max_tasks_per_child": 1000,
     "task_publish_retry_policy": {"max_retries": 3, "interval_start": 0, "interval_step": 0.2},

@@ -1,0 +1,139 @@
+"""The whole production row: web, worker, beat, broker, database, graph and vectors, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.services import Services, eventually
+from tests.topology.committers import CONTESTED_FROM
+
+PROCESSES, COMMITS, THREADS, CONTESTED = 4, 50, 5, 10
+
+NEW_KEY = """
+from django.contrib.auth import get_user_model
+from memory_app.models import ApiKey
+user = get_user_model().objects.create_superuser("operator", password="unused")
+print(ApiKey.objects.issue(user, "tests", ["read", "write", "operate"])[1])
+"""
+
+
+@dataclass
+class Rest:
+    """A program that uses the API with its key."""
+
+    client: httpx.Client
+    collection: str
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Call an address below the collection and return the answer's document."""
+        answer = self.client.request(method, f"/api/v1/collections/{self.collection}/{path}", json=body)
+        assert answer.status_code in (200, 201), answer.text
+        return answer.json()
+
+    def remember(self, text: str) -> Any:
+        """Remember one text."""
+        return self.call("POST", "remember", {"content": text})
+
+    def open_repairs(self) -> dict[str, int]:
+        """Return how many repairs are waiting and claimed."""
+        summary = self.call("GET", "repairs/summary")
+        return {status: summary[status] for status in ("pending", "claimed")}
+
+
+@pytest.fixture(scope="module")
+def rest(services: Services) -> Iterator[Rest]:
+    """gunicorn with two workers, a Celery worker, a beat, and a key."""
+    url = services.web(workers=2)
+    services.worker("first")
+    services.beat()
+    token = services.manage("shell", "--no-imports", "-c", NEW_KEY).strip()
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+
+        def answers() -> bool:
+            try:
+                return client.get("/health/ready/").status_code == 200
+            except httpx.TransportError:
+                return False
+
+        eventually("the web server answers", answers)
+        made = client.post("/api/v1/collections", json={"name": "mees"})
+        assert made.status_code == 201, made.text
+        yield Rest(client, "mees")
+
+
+def test_four_processes_write_one_collection_and_nothing_is_lost_or_doubled(services: Services) -> None:
+    """And of several contents under one id exactly one is stored."""
+    numbers = map(str, (PROCESSES, COMMITS, THREADS, CONTESTED))
+    found = json.loads(services.run("tests.topology.committers", "race", *numbers))
+    assert [process["complete"] for process in found] == [COMMITS] * PROCESSES
+    won = sorted(index for process in found for index in process["won"])
+    assert won == list(range(CONTESTED_FROM, CONTESTED_FROM + CONTESTED))
+    told = services.verified("race")
+    (counted,) = told["collections"]
+    assert told["differences"] == 0
+    assert counted["objects"] == 2 * PROCESSES * COMMITS + CONTESTED
+    # An observation is a point, and so is an episode with a summary.
+    assert counted["points"] == PROCESSES * COMMITS + CONTESTED
+
+
+def test_what_one_process_remembers_another_recalls(rest: Rest, services: Services) -> None:
+    said = rest.remember("The harmonium lacks its low F sharp.")
+    assert said["complete"] and said["repair_needed"] == []
+    for _ in range(8):  # both gunicorn workers are asked
+        pack = rest.call("POST", "retrieve", {"topic": "harmonium"})["pack"]
+        assert [item["text"] for item in pack["salient_observations"]] == [
+            "The harmonium lacks its low F sharp."
+        ]
+
+
+def test_an_outage_of_the_vector_server_is_told_and_repaired(rest: Rest, services: Services) -> None:
+    services.stub.stop()
+    try:
+        said = [rest.remember(f"The tide of day {day} was low.") for day in range(3)]
+        assert [(outcome["complete"], bool(outcome["repair_needed"])) for outcome in said] == [
+            (False, True)
+        ] * 3
+        recalled = rest.call("POST", "retrieve", {"topic": "harmonium"})
+        assert recalled["rationale"]["degraded"]
+        assert sum(rest.open_repairs().values()) >= 3
+    finally:
+        services.stub.start()
+    eventually("the repairs are done", lambda: not any(rest.open_repairs().values()))
+    assert services.verified("mees")["differences"] == 0
+    pack = rest.call("POST", "retrieve", {"topic": "tide"})["pack"]
+    assert "The tide of day 2 was low." in [item["text"] for item in pack["salient_observations"]]
+
+
+def test_a_worker_killed_in_the_middle_of_repairs_loses_none(rest: Rest, services: Services) -> None:
+    services.stub.stop()
+    for day in range(12):
+        rest.remember(f"The wind of day {day} came from the west.")
+    # The first repair gets through, and proves that the server is back; the others hang in the next call.
+    with services.stub.troubled("stall", "upserts", after=1):
+        services.stub.start()
+        eventually("a worker is in the middle of repairs", lambda: rest.open_repairs()["claimed"] > 1)
+        services.kill("first")
+    left = rest.open_repairs()
+    assert left["claimed"] > 1
+    services.worker("second")
+    eventually("another worker does the rest", lambda: not any(rest.open_repairs().values()))
+    assert rest.call("GET", "repairs/summary")["dead"] == 0
+    assert services.verified("mees")["differences"] == 0
+
+
+def test_a_broker_that_is_away_costs_no_write_and_no_repair(rest: Rest, services: Services) -> None:
+    services.redis.kill()
+    with services.stub.troubled("fail", "upserts"):
+        assert not rest.remember("The lighthouse was dark.")["complete"]
+    assert rest.remember("The lighthouse was lit again.")["complete"]
+    assert sum(rest.open_repairs().values()) >= 1
+    services.redis.start()
+    eventually("the beat has it repaired", lambda: not any(rest.open_repairs().values()))
+    found = rest.call("POST", "retrieve", {"topic": "lighthouse dark"})["pack"]["salient_observations"]
+    assert found[0]["text"] == "The lighthouse was dark."
