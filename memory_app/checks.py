@@ -144,10 +144,11 @@ def _api() -> Iterator[CheckMessage]:
         options = ApiOptions.current()
     except (TypeError, AttributeError) as error:
         yield Id.E001(
-            f"{conf.NAME}['API']: {error}.", "Correct or remove the key; docs/settings.md lists them all."
+            f"{conf.NAME}['API']: {error}.", "Correct or remove the key; docs/api.md lists them all."
         )
         return
-    for path in (options.access_policy_class, *options.authentication_classes):
+    named = (*options.authentication_classes, *options.window_algorithms.values())
+    for path in (options.access_policy_class, *named):
         yield from _importable("API", path)
 
 

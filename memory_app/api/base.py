@@ -46,7 +46,7 @@ class MemoryView(APIView):
     versioning_class = None
     metadata_class = None
     schema: OperationSchema | None = OperationSchema()
-    http_method_names = ["get", "head", "post", "put"]  # noqa: RUF012
+    http_method_names = ["get", "head", "post", "put", "patch", "delete"]  # noqa: RUF012
     request_id = ""
 
     @classmethod

@@ -42,6 +42,8 @@ class ApiOptions:
         throttle_rates: requests a principal may make, by scope, as DRF writes rates; None = no limit.
         max_body_bytes: greatest size of a request body; a plan needs the default.
         idempotency_hours: how long the outcome of a request with an `Idempotency-Key` is kept.
+        window_algorithms: window algorithms that a preview may ask for by name, as import strings of a class or
+            function that returns one.
     """
 
     authentication_classes: tuple[str, ...] = field(default_factory=_authentication)
@@ -49,6 +51,7 @@ class ApiOptions:
     throttle_rates: Mapping[str, str | None] = field(default_factory=lambda: dict(_RATES))
     max_body_bytes: int = PLAN_BYTES
     idempotency_hours: int = 24
+    window_algorithms: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def current(cls) -> ApiOptions:

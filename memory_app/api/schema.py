@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from functools import cache
+from http import HTTPStatus
 from types import UnionType
 from typing import Any, get_args
 
@@ -221,14 +222,16 @@ def _reference(model: Any) -> dict[str, Any]:
 
 
 def _response(status: int, content: Mapping[str, Any]) -> dict[str, Any]:
-    return {
+    described: dict[str, Any] = {
         "description": reason(status),
         "headers": {"X-Request-ID": {"$ref": "#/components/headers/RequestId"}},
-        "content": {
+    }
+    if status != HTTPStatus.NO_CONTENT:
+        described["content"] = {
             media: {"schema": {"type": "object"} if model is None else _reference(model)}
             for media, model in content.items()
-        },
-    }
+        }
+    return described
 
 
 def _query_parameters(query: type[BaseModel]) -> list[dict[str, Any]]:

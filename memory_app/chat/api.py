@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 from charactermemory.domain.model import Instant, Listed, Model, Text
 from charactermemory.errors import StorageError, ThreadNotFoundError, ValidationError
 from charactermemory.history import (
+    BaseAlgorithm,
     HistoryManager,
     KeepSystem,
     Message,
@@ -26,6 +27,7 @@ from memory_app.api.base import MemoryView
 from memory_app.api.bodies import WHOLE, Flag
 from memory_app.api.cursors import seal, unseal
 from memory_app.api.operation import Answer, Call, operation
+from memory_app.api.options import ApiOptions
 from memory_app.api.problems import ApiProblem, BadRequest, Conflict, NotFound, ProblemItem, Unprocessable
 from memory_app.api.queries import Cursor, Limit, PageQuery
 from memory_app.chat.rows import KEY_LIMIT
@@ -44,6 +46,12 @@ class NewThread(Model):
 
     id: Id | None = None
     metadata: Metadata = Field(default_factory=dict)
+
+
+class ThreadChange(Model):
+    """What to change of a thread's metadata: a key is set, one given as null is removed, others stay."""
+
+    metadata: Metadata
 
 
 class ThreadAnswer(Model):
@@ -165,10 +173,25 @@ class MessagesQuery(PageQuery):
 
 
 class WindowQuery(Model):
-    """The window: instructions and the newest `max_messages` others, or as many as fit into `max_tokens`."""
+    """How the window is chosen, by one of these; by none, it holds everything."""
 
-    max_messages: Annotated[int, Field(ge=1, le=1_000), WHOLE] | None = None
-    max_tokens: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
+    max_messages: (
+        Annotated[int, Field(ge=1, le=1_000, description="Instructions, and the newest others."), WHOLE]
+        | None
+    ) = None
+    max_tokens: (
+        Annotated[
+            int, Field(ge=1, le=1_000_000, description="Instructions, and the newest others that fit."), WHOLE
+        ]
+        | None
+    ) = None
+    algorithm: (
+        Annotated[
+            Text,
+            Field(min_length=1, description="A name that the server's `WINDOW_ALGORITHMS` setting knows."),
+        ]
+        | None
+    ) = None
 
 
 class SearchQuery(Model):
@@ -271,6 +294,30 @@ class ThreadView(MemoryView):
                 raise ThreadNotFoundError(thread_id=thread)
         return ThreadAnswer.of(found)
 
+    @operation(
+        id="change_thread", tag=TAG, action=Action.WRITE, body=ThreadChange, answers={200: ThreadAnswer}
+    )
+    def patch(self, call: Call, thread: str) -> ThreadAnswer:
+        """Change a thread's metadata; what others write at the same time is not lost."""
+        given: dict[str, Any] = call.body.model_dump(mode="json")["metadata"]
+        removed = [name for name, value in given.items() if value is None]
+
+        def change(metadata: dict[str, Any]) -> None:
+            metadata.update(given)
+            for name in removed:
+                del metadata[name]
+
+        with _problems():
+            return ThreadAnswer.of(_manager(call).update_thread_metadata(thread, change))
+
+    @operation(id="delete_thread", tag=TAG, action=Action.REVIEW, answers={204: None})
+    def delete(self, call: Call, thread: str) -> Answer:
+        """Delete a thread with its messages. What was remembered of it stays; forgetting that is another call."""
+        with _problems():
+            if not _manager(call).delete_thread(thread):
+                raise ThreadNotFoundError(thread_id=thread)
+        return Answer(None, 204)
+
 
 class MessagesView(MemoryView):
     """One thread's messages."""
@@ -328,24 +375,40 @@ class WindowView(MemoryView):
         errors=(422,),
     )
     def get(self, call: Call, thread: str) -> WindowAnswer:
-        """Show the window as a call would send it: in order, and with no tool call without its result.
-
-        Without a limit it holds everything.
-        """
-        query: WindowQuery = call.query
-        if query.max_messages is not None and query.max_tokens is not None:
-            items = [
-                ProblemItem(parameter=name, detail="give one") for name in ("max_messages", "max_tokens")
-            ]
-            raise Unprocessable("These parameters do not go together.", "contradicting_query", items)
+        """Show the window as a call would send it: in order, and with no tool call without its result."""
         manager = _manager(call)
-        if query.max_messages is not None:
-            manager.algorithm = KeepSystem(query.max_messages)
-        elif query.max_tokens is not None:
-            manager.algorithm = TokenBudget(query.max_tokens)
+        manager.algorithm = _algorithm(call.query)
         with _problems():
             sent = [item.message for item in prepare(manager, thread, [], create_missing=False).request]
         return WindowAnswer(messages=tuple(map(to_wire, sent)), tokens=sum(map(approximate_tokens, sent)))
+
+
+def _algorithm(query: WindowQuery) -> BaseAlgorithm | None:
+    """Return what chooses the window; None chooses everything.
+
+    Raises:
+        Unprocessable: several are asked for, or one that the host has not named.
+    """
+    given = [name for name, value in query if value is not None]
+    if len(given) > 1:
+        items = [ProblemItem(parameter=name, detail="give one of these") for name in given]
+        raise Unprocessable("These parameters do not go together.", "contradicting_query", items)
+    if query.max_messages is not None:
+        return KeepSystem(query.max_messages)
+    if query.max_tokens is not None:
+        return TokenBudget(query.max_tokens)
+    if query.algorithm is None:
+        return None
+    options = ApiOptions.current()
+    known = options.window_algorithms
+    if query.algorithm not in known:
+        listed = f"it knows {', '.join(sorted(known))}" if known else "it knows none"
+        item = ProblemItem(
+            parameter="algorithm", detail=f"this server has no window algorithm of that name; {listed}"
+        )
+        raise Unprocessable("There is no such window algorithm.", "unknown_algorithm", [item])
+    made: BaseAlgorithm = options.load(known[query.algorithm])()
+    return made
 
 
 def _page(found: list[Thread], limit: int, place: str, filters: list[Any], offset: int) -> ThreadPage:

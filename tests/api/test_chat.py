@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from charactermemory.history import HistoryManager, Message
+from charactermemory.history import BaseAlgorithm, HistoryManager, Message
 from memory_app.chat.storage import DjangoStorage
 from memory_app.models import MemoryCollection
 from tests.api.conftest import Api, Tenant
@@ -74,6 +75,62 @@ def test_a_thread_is_created_filled_paged_and_previewed(api: Api) -> None:
     small = api.get("threads/t/window?max_tokens=12").json
     assert small["messages"][-1] == {"role": "user", "content": "again"}
     assert small["tokens"] <= 12
+
+
+class Shouted(BaseAlgorithm):
+    """A host's own: what was said in capitals."""
+
+    def get_message_window(self, messages: Sequence[Message]) -> list[Message]:
+        return [message for message in messages if message.text.isupper()]
+
+
+def shouted() -> BaseAlgorithm:
+    return Shouted()
+
+
+@pytest.mark.spec("history-64")
+def test_a_window_is_previewed_with_an_algorithm_of_the_hosts(api: Api, settings: Any) -> None:
+    api.post("threads", {"id": "t"})
+    posted(api, "t", "quiet", "LOUD")
+    unknown = api.get("threads/t/window?algorithm=mine")
+    assert (unknown.status, unknown.code) == (422, "unknown_algorithm")
+    named = {"mine": f"{__name__}.Shouted", "made": f"{__name__}.shouted"}
+    settings.CHARACTER_MEMORY = {**settings.CHARACTER_MEMORY, "API": {"WINDOW_ALGORITHMS": named}}
+    for name in named:
+        window = api.get(f"threads/t/window?algorithm={name}").json
+        assert window == {"messages": [{"role": "user", "content": "LOUD"}], "tokens": 1 + 3}
+    assert "made, mine" in api.get("threads/t/window?algorithm=other").json["errors"][0]["detail"]
+    assert api.get("threads/t/window?algorithm=mine&max_tokens=5").status == 422
+
+
+def test_metadata_of_a_thread_is_changed_key_by_key(api: Api) -> None:
+    api.post("threads", {"id": "t", "metadata": {"topic": "garden", "n": 1}})
+    posted(api, "t", "one", "two")
+    changed = api.call("PATCH", "threads/t", {"metadata": {"n": None, "mood": {"good": True}}})
+    assert (changed.status, changed.json["metadata"]) == (200, {"topic": "garden", "mood": {"good": True}})
+    assert changed.json["message_count"] == 2
+    assert api.get("threads/t").json == changed.json
+    absent = api.call("PATCH", "threads/t", {"metadata": {"never": None}})
+    assert absent.json["metadata"] == changed.json["metadata"]
+    assert api.call("PATCH", "threads/t", {}).json["errors"][0]["pointer"] == "/metadata"
+    assert api.call("PATCH", "threads/nowhere", {"metadata": {}}).code == "thread_not_found"
+
+
+def test_a_thread_is_deleted_with_its_messages_and_nothing_else(api: Api, tenant: Tenant) -> None:
+    bob = tenant("bob")
+    for caller, name in ((api, "t"), (api, "other"), (bob, "t")):
+        caller.post("threads", {"id": name})
+        posted(caller, name, "hi")
+    gone = api.call("DELETE", "threads/t")
+    assert (gone.status, gone.raw) == (204, b"")
+    assert gone.headers["X-Request-ID"]
+    assert api.get("threads/t").code == api.get("threads/t/messages").code == "thread_not_found"
+    assert api.call("DELETE", "threads/t").code == "thread_not_found"
+    assert api.get("threads/other").json["message_count"] == bob.get("threads/t").json["message_count"] == 1
+    writer = tenant("cleo", scopes=("read", "write"))
+    writer.post("threads", {"id": "t"})
+    assert writer.call("DELETE", "threads/t").status == 403
+    assert writer.call("PATCH", "threads/t", {"metadata": {"a": 1}}).status == 200
 
 
 @pytest.mark.spec("history-64")

@@ -48,7 +48,7 @@ def labels() -> list[str]:
         path = "/" + str(pattern.pattern)
         for kind in ("str:", "path:"):
             path = path.replace(f"<{kind}", "{")
-        for method in ("get", "post", "put"):
+        for method in ("get", "post", "put", "patch", "delete"):
             if hasattr(getattr(view, method, None), "operation"):
                 found.append(f"{method.upper()} {path.replace('>', '}')}")
     return found
