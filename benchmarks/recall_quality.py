@@ -14,40 +14,12 @@ The measure itself (`load`, `evaluate`) is that of the reference script, read fr
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from charactermemory import CharacterMemory, RetrievalContext
-from charactermemory.recall.context import CandidateLimits, SectionLimits
-from memory_app.chat_import.formats import read_locomo
-from memory_app.chat_import.importer import import_chat, observation_id
-
-LIMIT = 50
-LIMITS: dict[str, Any] = {
-    "candidate_limits": CandidateLimits(max_vector_candidates=LIMIT, max_graph_roots=LIMIT),
-    "section_limits": SectionLimits(salient_observations=LIMIT),
-}
-
-
-def remember(
-    folder: Path, data: Path, conversation: str, embedding: str
-) -> tuple[CharacterMemory, list[Any]]:
-    """Import one conversation and return its memory and the ids of its turns, in order."""
-    memory = CharacterMemory.open(
-        {
-            "OXIGRAPH_PATH": str(folder / "graph"),
-            "VECTOR_STORE_PATH": str(folder / "vectors"),
-            "RETRIEVAL_STATS_PATH": str(folder / "statistics.sqlite3"),
-            "EMBEDDING_PROVIDER": embedding,
-        },
-        conversation,
-    )
-    sessions = read_locomo(data, conversation)
-    import_chat(memory, sessions)
-    return memory, [observation_id(session, turn) for session in sessions for turn in session.turns]
+from benchmarks.locomo import Remembered, measure_of
 
 
 def main() -> None:
@@ -60,10 +32,7 @@ def main() -> None:
     arguments.add_argument("--keep", type=Path, help="import into this folder, or find it imported there")
     arguments.add_argument("--no-baselines", action="store_true", help="leave out the reference rows")
     options = arguments.parse_args()
-    reference = options.reference or options.data.resolve().parent.parent / "tools"
-    sys.path.insert(0, str(reference))
-    import locomo_reference as measure
-
+    measure = measure_of(options.data, options.reference)
     conversations = measure.load(str(options.data))
     if options.tuning:
         conversations = [item for item in conversations if item.id in measure.TUNING]
@@ -75,20 +44,18 @@ def main() -> None:
         memories = {}
         started = time.perf_counter()
         for item in conversations:
-            memory, ids = remember(folder, options.data, item.id, options.embedding)
-            memories[item.id] = (memory, {id_: place for place, id_ in enumerate(ids)})
+            memories[item.id] = Remembered(folder, options.data, item.id, options.embedding)
         turns = sum(len(item.turns) for item in conversations)
         print(f"imported {turns} turns in {time.perf_counter() - started:.1f} s")
 
         def rank(item: Any, question: Any) -> list[int]:
-            memory, places = memories[item.id]
             begun = time.perf_counter()
-            outcome = memory.retrieve(RetrievalContext(topic=question.text, **LIMITS))
+            found = memories[item.id].rank(question.text)
             seconds.append(time.perf_counter() - begun)
-            return [places[found.id] for found in outcome.pack.salient_observations]
+            return found
 
         result = measure.evaluate("Character Memory", conversations, rank)
-        for memory, _ in memories.values():
+        for memory in memories.values():
             memory.close()
     ordered = sorted(seconds)
     print(f"questions {len(ordered)}  retrieve p50 {ordered[len(ordered) // 2] * 1000:.1f} ms")
@@ -101,8 +68,14 @@ def main() -> None:
 def baselines(measure: Any, conversations: list[Any]) -> None:
     """Print plain vectors and stemmed BM25 over the same turns."""
     import numpy as np
-    import snowballstemmer
 
+    try:
+        import snowballstemmer
+    except ImportError:
+        raise SystemExit(
+            "the BM25 row stems with snowballstemmer, which is not installed: pip install snowballstemmer, or leave "
+            "the reference rows out with --no-baselines"
+        ) from None
     embed, stemmer = measure.embedder(), snowballstemmer.stemmer("english")
     for item in conversations:
         lines = [f"{turn.speaker}: {turn.text}" for turn in item.turns]
