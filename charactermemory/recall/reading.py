@@ -20,7 +20,7 @@ from charactermemory.recall.roots import Root
 
 READ_ALL = 48
 """Up to so many objects everything is read, without asking the statistics which are worth it."""
-MARGIN = 8
+MARGIN = 2
 """Objects read beyond a section's limit, to take the place of those that the verdict denies."""
 MAX_DENIED = 64
 """Objects that statistics deny and that are read all the same, to explain why; beyond, theirs is the word."""
