@@ -74,6 +74,9 @@ OBJECT_PREDICATES: dict[ObjectType, tuple[NamedNode, ...]] = {
 """What must be read under an object's node. Nothing else is, so a hub's links are never dragged along."""
 SCENE_PREDICATES = _predicates(SCENE_FIELDS, cm.SETTING, cm.PARTICIPANT, cm.CUSTOM_VALUE)
 SETTING_PREDICATES = _predicates(SETTING_FIELDS)
+PARTICIPANT_PREDICATES = _predicates(PARTICIPANT_FIELDS)
+CUSTOM_VALUE_PREDICATES = _predicates(CUSTOM_VALUE_FIELDS)
+ASSERTION_PREDICATES = _predicates(ASSERTION_FIELDS)
 
 
 def broken(node: NamedNode, predicate: NamedNode, problem: str) -> NoReturn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
 from pyoxigraph import Literal, NamedNode
@@ -19,7 +19,10 @@ from charactermemory.adapters.oxigraph import vocabulary as cm
 from charactermemory.adapters.oxigraph.connection import Connection, Pattern, Row, Term
 from charactermemory.adapters.oxigraph.contents import Content, Contents
 from charactermemory.adapters.oxigraph.hydration import (
+    ASSERTION_PREDICATES,
+    CUSTOM_VALUE_PREDICATES,
     OBJECT_PREDICATES,
+    PARTICIPANT_PREDICATES,
     SCENE_PREDICATES,
     SETTING_PREDICATES,
     Snapshot,
@@ -52,14 +55,26 @@ Item = TypeVar("Item")
 
 _PREDICATES = tuple(
     dict.fromkeys(
-        [p for group in OBJECT_PREDICATES.values() for p in group] + [*SCENE_PREDICATES, *SETTING_PREDICATES]
+        chain(
+            *OBJECT_PREDICATES.values(),
+            SCENE_PREDICATES,
+            SETTING_PREDICATES,
+            PARTICIPANT_PREDICATES,
+            CUSTOM_VALUE_PREDICATES,
+            ASSERTION_PREDICATES,
+        )
     )
 )
 _NUMBERS = {predicate: number for number, predicate in enumerate(_PREDICATES)}
+_NUMBERED = tuple(enumerate(_PREDICATES))
 _OBSERVATIONS = f"{cm.BASE}{ObjectType.OBSERVATION.value}:"
 _HUBS = (ObjectType.ENTITY, ObjectType.MEMORY_THREAD)
 """What is commonly linked to so much that passing over it is no option."""
 _SUPPRESSIBLE = (ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY)
+
+
+def _numbered(predicates: Iterable[NamedNode]) -> list[tuple[int, NamedNode]]:
+    return [(_NUMBERS[item], item) for item in predicates]
 
 
 def chunks(items: Iterable[Item], size: int = CHUNK) -> Iterator[list[Item]]:
@@ -344,7 +359,7 @@ class _Request:
         self, graph: NamedNode, refs: Sequence[MemoryObjectRef], known: Container[MemoryObjectRef]
     ) -> None:
         self._graph = graph
-        self._limit = 1
+        self._limit = 0
         self._subjects = [ref_iri(ref) for ref in refs]
         self._refs = list(refs)
         numbered = list(enumerate(zip(refs, self._subjects, strict=True)))
@@ -366,9 +381,8 @@ class _Request:
         return len(self._subjects) - 1, node
 
     def overflowed(self, rows: Sequence[Row]) -> bool:
-        """Whether some object has so many links that its fields may be missing; then ask sparingly."""
-        marker = str(queries.WHOLE)
-        return len(rows) >= self._limit and sum(row[1].value == marker for row in rows) >= self._limit  # type: ignore[union-attr]
+        """Whether some object may have so many links that its fields are missing; then ask sparingly."""
+        return 0 < self._limit <= len(rows)
 
     def text(self, sparing: bool = False) -> str:
         """Return the query; with `sparing` it looks up field by field and leaves links alone."""
@@ -386,7 +400,7 @@ class _Request:
         if self._derived:
             groups.append(queries.successions(self._graph, self._derived))
         if derived := self._unknown.get(ObjectType.DERIVED_MEMORY):
-            groups.append(queries.parts(self._graph, derived, cm.ASSERTION))
+            groups.append(self._parts(derived, cm.ASSERTION, ASSERTION_PREDICATES))
         if episodes := self._unknown.get(ObjectType.EPISODE):
             owners = [self._refs[number] for number, _ in episodes]
             scenes = [self._numbered(ref, scene_iri(ref_iri(ref))) for ref in owners]
@@ -396,30 +410,31 @@ class _Request:
                 groups.append(self._fields(settings, SETTING_PREDICATES))
             else:
                 passed += [*scenes, *settings]
-            groups.append(queries.parts(self._graph, scenes, cm.PARTICIPANT))
-            groups.append(queries.parts(self._graph, scenes, cm.CUSTOM_VALUE))
+            groups.append(self._parts(scenes, cm.PARTICIPANT, PARTICIPANT_PREDICATES))
+            groups.append(self._parts(scenes, cm.CUSTOM_VALUE, CUSTOM_VALUE_PREDICATES))
         if passed:
             self._limit = ROWS_PER_NODE * (len(passed) + 1)
-            groups.append(queries.whole(self._graph, passed, self._limit))
+            groups.append(queries.whole(self._graph, passed, _NUMBERED, self._limit))
         return queries.snapshot(groups)
 
     def _fields(self, subjects: list[tuple[int, NamedNode]], predicates: Sequence[NamedNode]) -> str:
-        return queries.crossed(self._graph, subjects, [(_NUMBERS[item], item) for item in predicates])
+        return queries.crossed(self._graph, subjects, _numbered(predicates))
+
+    def _parts(
+        self, owners: list[tuple[int, NamedNode]], predicate: NamedNode, predicates: Iterable[NamedNode]
+    ) -> str:
+        return queries.parts(self._graph, owners, predicate, _numbered(predicates))
 
     def collect(self, rows: Iterable[Row]) -> Snapshot:
         """Put the rows together."""
         snapshot = Snapshot()
-        for subject, kind, value, node, predicate in rows:
-            number, what = found_number(subject), found_number(kind)
-            if value is None:
+        for subject, kind, value, node in rows:
+            if kind is None or value is None:
                 continue
+            number, what = found_number(subject), found_number(kind)
             if what >= 0:
-                snapshot.node(self._subjects[number]).add(_PREDICATES[what], value)
-            elif what == queries.WHOLE:
-                if predicate in _NUMBERS:
-                    snapshot.node(self._subjects[number]).add(predicate, value)  # type: ignore[arg-type]
-            elif what == queries.PART and isinstance(node, NamedNode) and isinstance(predicate, NamedNode):
-                snapshot.node(node).add(predicate, value)
+                owner = node if isinstance(node, NamedNode) else self._subjects[number]
+                snapshot.node(owner).add(_PREDICATES[what], value)
             elif what == queries.SUPPRESSION:
                 snapshot.suppressed_at.setdefault(self._refs[number], []).append(_instant(value, node))
             elif what == queries.SUCCESSION:
