@@ -73,8 +73,8 @@ def baselines(measure: Any, conversations: list[Any]) -> None:
         import snowballstemmer
     except ImportError:
         raise SystemExit(
-            "the BM25 row stems with snowballstemmer, which is not installed: pip install snowballstemmer, or leave "
-            "the reference rows out with --no-baselines"
+            "the BM25 row stems with snowballstemmer, which is not installed: pip install snowballstemmer, or "
+            "leave the reference rows out with --no-baselines"
         ) from None
     embed, stemmer = measure.embedder(), snowballstemmer.stemmer("english")
     for item in conversations:
