@@ -91,9 +91,14 @@ class MemoryCollectionAdmin(ReadOnlyAdmin):
 class RetrievalEventAdmin(ReadOnlyAdmin):
     """What recall brought back."""
 
-    list_display = ("id", "collection", "at", "duration_ms", "included", "omitted", "degraded")
+    list_display = ("id", "collection", "at", "milliseconds", "included", "omitted", "degraded")
     search_fields = ("=collection",)
     date_hierarchy = "at"
+
+    @admin.display(description=_("duration in ms"), ordering="duration_ms")
+    def milliseconds(self, event: RetrievalEvent) -> str:
+        """Return the duration to a tenth."""
+        return f"{event.duration_ms:.1f}"
 
 
 @admin.register(StatisticsHealth)
