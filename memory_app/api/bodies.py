@@ -141,5 +141,13 @@ def _pointer(location: tuple[int | str, ...], document: Any) -> str:
     return "".join("/" + step for step in steps)
 
 
+_SAID: dict[str, str] = {
+    "extra_forbidden": "this field is unknown here",
+    "missing": "this field is required",
+    "timezone_aware": "expected a time with an offset, such as 2026-01-31T18:30:00+01:00",
+}
+"""What pydantic says in terms of Python, said in terms of JSON."""
+
+
 def _words(item: Any) -> str:
-    return str(item["msg"]).removeprefix("Value error, ")
+    return _SAID.get(item["type"]) or str(item["msg"]).removeprefix("Value error, ")

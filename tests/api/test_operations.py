@@ -208,9 +208,9 @@ def test_collections_are_created_listed_and_archived(api: Api) -> None:
     assert api.post("/collections", {"name": "grace"}).code == "scope_missing"
     owner = MemoryCollection.objects.get().owner
     permit(owner, "add_memorycollection")
-    made = api.post("/collections", {"name": "grace", "language": "en"})
+    made = api.post("/collections", {"name": "grace"})
     assert made.status == 201
-    assert (made.json["name"], made.json["language"], made.json["archived"]) == ("grace", "en", False)
+    assert (made.json["name"], made.json["language"], made.json["archived"]) == ("grace", "english", False)
     assert api.post("/collections", {"name": "grace"}).code == "collection_name_taken"
     for name in ("", "Grace", "-a", "a" * 129, "a\n"):
         assert api.post("/collections", {"name": name}).status == 400

@@ -19,6 +19,7 @@ from memory_app.api.operation import Answer, Call, operation
 from memory_app.api.options import ApiOptions
 from memory_app.api.problems import Conflict
 from memory_app.api.queries import PageQuery
+from memory_app.conf import app_settings
 from memory_app.models import MemoryCollection
 
 TAG = "Collections"
@@ -40,7 +41,6 @@ class NewCollection(Model):
         Field(min_length=1, max_length=128, pattern="^[a-z0-9][a-z0-9_-]*$"),
         AfterValidator(_legal_name),
     ]
-    language: Annotated[str, Field(max_length=32, pattern="^[A-Za-z0-9-]*$")] = ""
 
 
 class CollectionsView(MemoryView):
@@ -81,7 +81,7 @@ class CollectionsView(MemoryView):
         try:
             with transaction.atomic():
                 row = MemoryCollection.objects.create(
-                    name=wanted.name, language=wanted.language, owner=call.who.user
+                    name=wanted.name, language=app_settings().core.language, owner=call.who.user
                 )
                 if call.who.key is not None:
                     call.who.key.collections.add(row)
