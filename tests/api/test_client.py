@@ -34,6 +34,7 @@ from charactermemory.errors import (
     GraphExpansionRootNotFound,
     InvalidInput,
     StoreUnavailable,
+    VectorDatabaseError,
     WritePlanValidationRejected,
 )
 from memory_app.runtime import get_memory
@@ -163,6 +164,38 @@ def test_two_objects_are_linked(memory: Any) -> None:
     }
     with pytest.raises(CharacterMemoryError):
         memory.link(draft.replace(to_id=new_id()))
+
+
+def test_a_write_whose_derived_part_fails_says_so(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    draft = DerivedMemoryDraft.new(DerivedType.CLAIM, "Ada likes beans.")
+    beliefs = RememberInput.new("We talked.").with_derived_memory(draft).with_derived_memory(draft)
+    stored = memory.remember(beliefs).persisted_object_ids
+    old, other = (ref for ref in stored if ref.object_type is ObjectType.DERIVED_MEMORY)
+    made = memory.prepare(RememberInput.new("It rained."))
+
+    def fail(*args: Any) -> None:
+        raise VectorDatabaseError("edge", "io", "the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(get_memory("ada").stores.vectors), "write", fail)
+        written = memory.commit(made)
+        corrected = memory.correct(
+            CorrectMemoryDraft.new(CorrectionTarget.derived_memory(old.id), "wrong").with_origin(SAID)
+        )
+        new = memory.browse.history(old)[1].ref
+        forgotten = memory.forget(ForgetMemoryDraft.suppress(new, "not to be known"))
+    for outcome, kind in (
+        (written, "vector_index"),
+        (corrected, "vector_maintenance"),
+        (forgotten, "vector_maintenance"),
+    ):
+        assert not outcome.complete
+        (marker,) = outcome.repair_needed
+        assert marker.kind == kind
+    assert [item.current for item in memory.browse.history(old)] == [False, True]
+    assert memory.browse.get(other)[other].suppressed
+    again = memory.commit(made)
+    assert again.complete and not again.repair_needed
 
 
 # --- what only a client has ----------------------------------------------------------------------

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from charactermemory.errors import RetrievalStatsStoreError, VectorDatabaseError
 from charactermemory.ids import new_id
 from memory_app.runtime import get_memory
 from tests.api.conftest import Api
 from tests.support.plans import belief, episode, notion, plan
 
+BELIEF = {"derived_type": "claim", "text": "Ada likes beans."}
 INVOLVES = {"relation": "involves", "from_type": "episode", "to_type": "entity"}
 
 
@@ -76,21 +80,49 @@ def test_a_link_is_stored_and_its_ends_must_be(api: Api) -> None:
     assert (forbidden.status, forbidden.code) == (422, "authored_supersedes_link")
 
 
-def test_what_could_not_be_derived_is_named_and_the_rest_is_stored(api: Api, monkeypatch: Any) -> None:
-    def fail(*args: Any) -> None:
-        from charactermemory.errors import VectorDatabaseError
+def test_what_could_not_be_derived_is_named_and_the_rest_is_stored(
+    api: Api, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CHARACTER_MEMORY = {**settings.CHARACTER_MEMORY, "STATISTICS": "core"}
+    stored = api.remember("We met.", entity_drafts=[{}], derived_memory_drafts=[BELIEF])
+    old, ends = (
+        stored["derived_memory"],
+        {"from_id": stored["episode"]["id"], "to_id": stored["entity"]["id"]},
+    )
+    stores = get_memory("ada").stores
 
+    def fail(*args: Any, **named: Any) -> None:
         raise VectorDatabaseError("edge", "io", "the disk is full")
 
-    api.remember("The first opens the memory.")
-    monkeypatch.setattr(type(get_memory("ada").stores.vectors), "write", fail)
-    reply = api.post("remember", {"content": "Ada planted tomatoes."})
-    assert reply.status == 201
-    assert reply.json["complete"] is False
-    (marker,) = reply.json["repair_needed"]
-    assert marker["kind"] == "vector_index"
-    (observation,) = marker["objects"]
-    assert api.get(f"objects/observation/{observation['id']}").status == 200
+    def lose(*args: Any, **named: Any) -> None:
+        raise RetrievalStatsStoreError("sqlite", "the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(stores.vectors), "write", fail)
+        broken.setattr(type(stores.statistics), "apply", lose)
+        remembered = api.post("remember", {"content": "Ada planted tomatoes."}, Idempotency_Key="k")
+        linked = api.post("link", INVOLVES | ends)
+        origin = {"rationale": "r", "correction_origin": {"external_refs": [{"raw_ref": "chat"}]}}
+        corrected = api.post("correct", origin | {"targets": [{"kind": "derived_memory", "id": old["id"]}]})
+        forgotten = api.post("forget", {"targets": [stored["episode"]], "rationale": "r"})
+    for reply, status, kinds in (
+        (remembered, 201, {"vector_index", "stats_update"}),
+        (linked, 201, {"stats_update"}),
+        (corrected, 200, {"vector_maintenance", "stats_update"}),
+        (forgotten, 200, {"vector_maintenance", "stats_update"}),
+    ):
+        assert (reply.status, reply.json["complete"]) == (status, False), reply.raw
+        assert {marker["kind"] for marker in reply.json["repair_needed"]} == kinds
+    # The memory itself has all of it.
+    (observation,) = [r for r in remembered.json["persisted_object_ids"] if r["object_type"] == "observation"]
+    assert api.get(f"objects/observation/{observation['id']}").json["current"] is True
+    assert api.get(f"objects/derived_memory/{old['id']}").json["superseded"] is True
+    assert api.get(f"objects/episode/{stored['episode']['id']}").json["suppressed"] is True
+    again = api.post("remember", {"content": "Ada planted tomatoes."}, Idempotency_Key="k")
+    assert again.json == remembered.json, "the outcome of the first run, whatever was repaired since"
+    get_memory("ada").upkeep.sweep()
+    stands = api.get("statistics").json
+    assert (stands["vectors"]["lag"], stands["statistics"]["lag"]) == (0, 0)
 
 
 def test_too_much_to_say_is_refused_before_anything_is_written(api: Api) -> None:
