@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
@@ -16,13 +16,12 @@ from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.merging import Weight, instant, microseconds
 from charactermemory.ports.statistics import HubEdge, HubKey
 from memory_app.models import EntityEdge, EntityRelationCount, GlobalRelationCount, MemoryState
+from memory_app.statistics.upserts import Table
 
 READ_AT_ONCE = 500
 """Ids or keys in one query; every database takes as many."""
 GROUPS_AT_ONCE = 50
 """Alternatives in one query for edges."""
-WRITTEN_AT_ONCE = 500
-"""Rows in one statement, less where the database takes fewer."""
 
 TotalKey = tuple[RelationType, ObjectType]
 """Of an overall counter."""
@@ -36,6 +35,12 @@ _EDGE_KEY = ("hub_id", "hub_type", "relation", "object_id", "object_type")
 _OBJECT_KEY = ("object_id", "object_type")
 _HUB_KEY = ("hub_id", "hub_type", "relation", "object_type")
 _TOTAL_KEY = ("relation", "object_type")
+_GENERATION = ("collection", "generation")
+
+_STATES = Table(MemoryState, (*_GENERATION, *_OBJECT_KEY), (*_WEIGHT_COLUMNS, "month_day"))
+_EDGES = Table(EntityEdge, (*_GENERATION, *_EDGE_KEY), _WEIGHT_COLUMNS)
+_HUBS = Table(EntityRelationCount, (*_GENERATION, *_HUB_KEY), _COUNTS)
+_TOTALS = Table(GlobalRelationCount, (*_GENERATION, *_TOTAL_KEY), _COUNTS)
 
 
 @dataclass(frozen=True)
@@ -98,71 +103,43 @@ class Generation:
 
     def write_states(self, weights: Mapping[MemoryObjectRef, Weight]) -> None:
         """Record states, in place of those recorded."""
-        rows = [
-            MemoryState(
-                object_type=ref.object_type.value,
-                object_id=ref.id,
-                month_day=weight.month_day,
-                **self._own,
-                **_columns(weight),
-            )
-            for ref, weight in sorted(weights.items())
-        ]
-        self._write(MemoryState, rows, _OBJECT_KEY, (*_WEIGHT_COLUMNS, "month_day"))
+        _STATES.put(
+            self.using,
+            (
+                self._own | _object(ref) | _columns(weight) | {"month_day": weight.month_day}
+                for ref, weight in sorted(weights.items())
+            ),
+        )
 
     def write_edges(self, weights: Mapping[HubEdge, Weight]) -> None:
         """Record edges with what their objects weigh, in place of those recorded."""
-        rows = [
-            EntityEdge(
-                hub_type=edge.hub.object_type.value,
-                hub_id=edge.hub.id,
-                relation=edge.relation.value,
-                object_type=edge.object.object_type.value,
-                object_id=edge.object.id,
-                **self._own,
-                **_columns(weight),
-            )
-            for edge, weight in sorted(weights.items(), key=lambda item: _edge_order(item[0]))
-        ]
-        self._write(EntityEdge, rows, _EDGE_KEY, _WEIGHT_COLUMNS)
+        _EDGES.put(
+            self.using,
+            (
+                self._own | _hub(edge.hub, edge.relation) | _object(edge.object) | _columns(weight)
+                for edge, weight in sorted(weights.items(), key=lambda item: _edge_order(item[0]))
+            ),
+        )
 
     def add_to_hubs(self, changes: Mapping[HubKey, Sequence[int]]) -> None:
         """Add differences to the hubs' counters, in key order."""
-        recorded: dict[HubKey, tuple[int, int, int]] = {}
-        for part in parts({hub for hub, _, _ in changes}, READ_AT_ONCE):
-            rows = self.rows(EntityRelationCount).filter(hub_id__in=[hub.id for hub in part])
-            for row in rows.values_list(*_HUB_KEY, *_COUNTS):
-                key = reference(row[1], row[0]), RelationType(row[2]), ObjectType(row[3])
-                recorded[key] = row[4], row[5], row[6]
-        counters = [
-            EntityRelationCount(
-                hub_type=hub.object_type.value,
-                hub_id=hub.id,
-                relation=relation.value,
-                object_type=object_type.value,
-                **self._own,
-                **_sums(recorded.get((hub, relation, object_type)), change),
-            )
-            for (hub, relation, object_type), change in sorted(changes.items(), key=_hub_order)
-        ]
-        self._write(EntityRelationCount, counters, _HUB_KEY, _COUNTS)
+        _HUBS.add(
+            self.using,
+            (
+                self._own | _hub(hub, relation) | {"object_type": kind.value} | _counts(change)
+                for (hub, relation, kind), change in sorted(changes.items(), key=_hub_order)
+            ),
+        )
 
     def add_to_totals(self, changes: Mapping[TotalKey, Sequence[int]]) -> None:
         """Add differences to the counters over all hubs, in key order."""
-        rows = self.rows(GlobalRelationCount).values_list(*_TOTAL_KEY, *_COUNTS)
-        recorded = {(RelationType(row[0]), ObjectType(row[1])): (row[2], row[3], row[4]) for row in rows}
-        counters = [
-            GlobalRelationCount(
-                relation=relation.value,
-                object_type=object_type.value,
-                **self._own,
-                **_sums(recorded.get((relation, object_type)), change),
-            )
-            for (relation, object_type), change in sorted(
-                changes.items(), key=lambda item: (item[0][0].rank, item[0][1].rank)
-            )
-        ]
-        self._write(GlobalRelationCount, counters, _TOTAL_KEY, _COUNTS)
+        _TOTALS.add(
+            self.using,
+            (
+                self._own | {"relation": relation.value, "object_type": kind.value} | _counts(change)
+                for (relation, kind), change in sorted(changes.items(), key=_total_order)
+            ),
+        )
 
     @property
     def _own(self) -> dict[str, object]:
@@ -171,18 +148,6 @@ class Generation:
     def rows(self, model: type[_Row]) -> QuerySet[_Row]:
         """Return all rows of one table."""
         return model._default_manager.using(self.using).filter(**self._own)
-
-    def _write(
-        self, model: type[_Row], rows: list[_Row], key: tuple[str, ...], values: tuple[str, ...]
-    ) -> None:
-        if rows:
-            model._default_manager.using(self.using).bulk_create(
-                rows,
-                batch_size=WRITTEN_AT_ONCE,
-                update_conflicts=True,
-                unique_fields=("collection", "generation", *key),
-                update_fields=values,
-            )
 
 
 def reference(object_type: str, id: UUID) -> MemoryObjectRef:
@@ -210,9 +175,16 @@ def _columns(weight: Weight) -> dict[str, object]:
     }
 
 
-def _sums(recorded: Iterable[int] | None, change: Iterable[int]) -> dict[str, int]:
-    sums = (old + new for old, new in zip(recorded or (0, 0, 0), change, strict=True))
-    return dict(zip(_COUNTS, sums, strict=True))
+def _object(ref: MemoryObjectRef) -> dict[str, object]:
+    return {"object_id": ref.id, "object_type": ref.object_type.value}
+
+
+def _hub(hub: MemoryObjectRef, relation: RelationType) -> dict[str, object]:
+    return {"hub_id": hub.id, "hub_type": hub.object_type.value, "relation": relation.value}
+
+
+def _counts(change: Sequence[int]) -> dict[str, object]:
+    return dict(zip(_COUNTS, change, strict=True))
 
 
 def _edge_order(edge: HubEdge) -> tuple[object, ...]:
@@ -222,3 +194,8 @@ def _edge_order(edge: HubEdge) -> tuple[object, ...]:
 def _hub_order(item: tuple[HubKey, Sequence[int]]) -> tuple[object, ...]:
     (hub, relation, object_type), _ = item
     return hub.order, relation.rank, object_type.rank
+
+
+def _total_order(item: tuple[TotalKey, Sequence[int]]) -> tuple[int, int]:
+    (relation, object_type), _ = item
+    return relation.rank, object_type.rank
