@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, transaction
+from django.db import OperationalError, connections, transaction
 from pyoxigraph import NamedNode
 
 from charactermemory.adapters.oxigraph.service import ServiceConnection
@@ -235,6 +235,20 @@ def test_a_connection_that_the_server_closed_is_replaced(postgres: str) -> None:
         )
     with lock.hold("ada", never, no_head) as grant:
         assert grant.token == 2
+
+
+def test_without_the_database_no_write_begins(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(*_: object) -> None:
+        raise OperationalError("connection refused\nIs the server running?")
+
+    lock = LeaseWriterLock(postgres)
+    monkeypatch.setattr(leases._Database, "_execute_once", down)
+    with pytest.raises(StoreUnavailable, match="writer lock .* connection refused$"):
+        with lock.hold("ada", never, no_head):
+            pytest.fail("held")
+    monkeypatch.undo()
+    with lock.hold("ada", never, no_head) as grant:
+        assert grant.token == 1
 
 
 def test_a_commit_is_not_said_to_fail_because_the_lease_cannot_be_given_back(
