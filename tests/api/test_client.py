@@ -182,8 +182,7 @@ def test_a_write_whose_derived_part_fails_says_so(memory: Any, monkeypatch: pyte
         corrected = memory.correct(
             CorrectMemoryDraft.new(CorrectionTarget.derived_memory(old.id), "wrong").with_origin(SAID)
         )
-        new = memory.browse.history(old)[1].ref
-        forgotten = memory.forget(ForgetMemoryDraft.suppress(new, "not to be known"))
+        forgotten = memory.forget(ForgetMemoryDraft.suppress(other, "not to be known"))
     for outcome, kind in (
         (written, "vector_index"),
         (corrected, "vector_maintenance"),
