@@ -49,6 +49,7 @@ class Exploration:
     Attributes:
         around: the neighbours of each node that was read.
         capped: the nodes that have more than was read.
+        crowds: those nodes with the relation of which they have more.
         suggested: edges among `around` that only the statistics know of.
         hints: how objects stand by the statistics.
         guessed: a cap chose among neighbours of which nothing was known, so that more were kept than it allows.
@@ -56,6 +57,7 @@ class Exploration:
 
     around: dict[MemoryObjectRef, tuple[Near, ...]] = field(default_factory=dict)
     capped: set[MemoryObjectRef] = field(default_factory=set)
+    crowds: set[tuple[MemoryObjectRef, RelationType]] = field(default_factory=set)
     suggested: set[Edge] = field(default_factory=set)
     hints: dict[MemoryObjectRef, Standing] = field(default_factory=dict)
     guessed: bool = False
@@ -145,6 +147,7 @@ class Explorer:
                 self._cues.turns[node.id, position] = ref
             if around.capped:
                 self.found.capped.add(node)
+                self.found.crowds.update((node, relation) for relation, _ in around.capped)
             more = [edge for edge in best.get(node, ()) if edge not in around.edges]
             self.found.suggested.update(more)
             around = Neighbourhood((*around.edges, *more), around.capped)

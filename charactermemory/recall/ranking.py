@@ -14,6 +14,7 @@ from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge
 from charactermemory.recall.bearings import NAMED, NO_BEARING, Bearing, Cues
 from charactermemory.recall.expansion import Walk
+from charactermemory.recall.passage import Passage
 from charactermemory.recall.roads.road import CueKind
 from charactermemory.recall.roots import Candidate, Root
 from charactermemory.recall.standing import StandingOf
@@ -24,7 +25,9 @@ CUE_WEIGHT = 0.75
 GRAPH_WEIGHT = 0.15
 SALIENCE_WEIGHT = 0.10
 INHERITANCE = 0.75
-"""What an object reached from a root has of that root's score, for each hop: two weak relations are weaker."""
+"""What an object reached from a root has of that root's score, for each hop: two weak relations are weaker.
+
+What lies behind a notion has less of it (`passage`)."""
 SIBLING_INHERITANCE = 0.2
 """What an observation reached through its episode has: what is said an hour later is another matter."""
 
@@ -168,12 +171,13 @@ def rank(
     standing_of: StandingOf,
     cues: Cues,
     bearings: Mapping[MemoryObjectRef, Bearing],
+    passage: Passage,
     hubs: frozenset[MemoryObjectRef] = frozenset(),
 ) -> list[Ranked]:
     """Rank every object that any walk admitted, once.
 
     Vector and graph component each take their best value over the roots; for equal vector values the object's
-    own is the recorded source.
+    own is the recorded source. What was reached through notions inherits what gets past them.
     """
     reached: dict[MemoryObjectRef, list[tuple[int, int]]] = {}
     for index, walk in enumerate(walks):
@@ -181,13 +185,14 @@ def rank(
             reached.setdefault(ref, []).append((distance, index))
     supported, about = support(walks, bearings, cues.named, hubs)
     own = [bearings[root.ref].own if root.ref in bearings else 0.0 for root in roots]
+    passed = [passage.shares(walk) for walk in walks]
     ranked = []
     for ref, arrivals in reached.items():
         bearing, candidate = bearings.get(ref, NO_BEARING), cues.candidates.get(ref)
         vector, inherited, factor = bearing.own, None, INHERITANCE
         said = ref.object_type is ObjectType.OBSERVATION
         for hops, index in arrivals:
-            most = INHERITANCE**hops
+            most = INHERITANCE**hops * passed[index].get(ref, 1.0)
             if hops and (most * own[index] > vector or (candidate is None and inherited is None)):
                 share = _share(walks[index].arrived[ref], most) if said else most
                 if share * own[index] > vector or (candidate is None and inherited is None):

@@ -14,6 +14,7 @@ from charactermemory.recall.context import SectionLimits
 from charactermemory.recall.expansion import Walk
 from charactermemory.recall.exploration import Explorer
 from charactermemory.recall.floors import FLOOR
+from charactermemory.recall.passage import Passage
 from charactermemory.recall.ranking import Ranked, rank
 from charactermemory.recall.roads.road import CueKind
 from charactermemory.recall.roots import Root
@@ -35,7 +36,12 @@ def everything(walks: Iterable[Walk]) -> set[MemoryObjectRef]:
 
 
 def worth_reading(
-    roots: Sequence[Root], walks: Sequence[Walk], explorer: Explorer, cues: Cues, limits: SectionLimits
+    roots: Sequence[Root],
+    walks: Sequence[Walk],
+    explorer: Explorer,
+    cues: Cues,
+    passage: Passage,
+    limits: SectionLimits,
 ) -> set[MemoryObjectRef]:
     """Return what the final read must bring of all that the walks came to.
 
@@ -58,7 +64,7 @@ def worth_reading(
     for walk in walks:
         wanted |= {ref for ref, distance in walk.visited.items() if distance < walk.depth}
     pruned: dict[ObjectType, list[Ranked]] = {ObjectType.EPISODE: [], ObjectType.OBSERVATION: []}
-    for item in rank(roots, walks, explorer.found.hint, cues, bearings):
+    for item in rank(roots, walks, explorer.found.hint, cues, bearings, passage):
         if item.ref.object_type in pruned and item.ref in hints and item.ref not in unheard:
             pruned[item.ref.object_type].append(item)
         else:

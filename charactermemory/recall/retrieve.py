@@ -19,6 +19,7 @@ from charactermemory.recall.knobs import RecallKnobs
 from charactermemory.recall.omissions import lifecycle_decisions, section_omissions, stale_omissions
 from charactermemory.recall.outcome import RetrievalOutcome
 from charactermemory.recall.pack import build_pack
+from charactermemory.recall.passage import Passage
 from charactermemory.recall.ranking import explainer, rank
 from charactermemory.recall.reading import everything, worth_reading
 from charactermemory.recall.report import rationale, telemetry
@@ -64,11 +65,13 @@ def retrieve(
     traversed = sorted({edge for walk in walks for edge in walk.relations}, key=_edge_key)
     link_ids = stores.graph.link_ids(traversed) if context.include_trace and traversed else {}
     considered = everything(walks)
-    worth = worth_reading(roots.selected, walks, explorer, cues, context.section_limits)
+    passage = Passage(plans, found)
+    worth = worth_reading(roots.selected, walks, explorer, cues, passage, context.section_limits)
     for final_read in (worth, considered):
         verdict, final = judge(stores.graph, walks, found, policy, considered, final_read)
         bearings = cues.bearings(_denied(cues, verdict), _speakers(cues, verdict))
-        ranked = rank(roots.selected, final, verdict.standing, cues, bearings, frozenset(found.capped))
+        hubs = frozenset(found.capped)
+        ranked = rank(roots.selected, final, verdict.standing, cues, bearings, passage, hubs)
         packed = build_pack(
             ranked,
             verdict,

@@ -14,7 +14,7 @@ from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.statistics import Count, CountScope
 from charactermemory.recall.context import GraphLimits
-from charactermemory.recall.expansion import Overrides
+from charactermemory.recall.expansion import Overrides, Pair
 from charactermemory.recall.knobs import FanoutSpec, RecallKnobs
 from charactermemory.recall.roots import Root
 from charactermemory.recall.trust import Trust
@@ -74,6 +74,11 @@ class Plan:
 
     overrides: Overrides
     decisions: tuple[SelectivityDecision, ...]
+
+    def score(self, pair: Pair) -> float | None:
+        """Return how selective the notion is along one pair; None where the statistics do not tell."""
+        rows = (row for row in self.decisions if (row.relation, row.object_type) == pair)
+        return next((row.score for row in rows), None)
 
 
 class Planner:
