@@ -114,9 +114,9 @@ class RecordingConnection:
         with self._call("match"):
             return self.inner.match(graph, patterns)
 
-    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+    def occurring(self, graph: NamedNode, patterns: Iterable[Pattern]) -> set[Pattern]:
         """See `Connection`; over a network no call, so none is recorded."""
-        return self.inner.occurring(graph, predicates)
+        return self.inner.occurring(graph, patterns)
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection`."""

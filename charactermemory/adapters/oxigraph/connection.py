@@ -93,8 +93,8 @@ class Connection(Protocol):
         """
         ...
 
-    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
-        """Return the predicates that some triple of `graph` has; all of them where telling is no local call."""
+    def occurring(self, graph: NamedNode, patterns: Iterable[Pattern]) -> set[Pattern]:
+        """Return the patterns that some triple of `graph` matches; all of them where telling is no local call."""
         ...
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:

@@ -293,10 +293,10 @@ class EmbeddedConnection:
         with self._shared().use() as opened:
             return opened.engine.match(graph, patterns)
 
-    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+    def occurring(self, graph: NamedNode, patterns: Iterable[Pattern]) -> set[Pattern]:
         """See `Connection`."""
         with self._shared().use() as opened:
-            return opened.engine.occurring(graph, predicates)
+            return opened.engine.occurring(graph, patterns)
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection`."""

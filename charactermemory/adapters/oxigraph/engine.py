@@ -24,7 +24,7 @@ class Engine:
 
     def __init__(self, path: str | None) -> None:
         self._store: Store | None = Store(path)
-        self._occurring: set[tuple[NamedNode, NamedNode]] = set()
+        self._occurring: set[tuple[NamedNode, Pattern]] = set()
 
     @property
     def store(self) -> Store:
@@ -49,15 +49,15 @@ class Engine:
         """See `Connection.match`; an iterator per pattern, cut off at its limit."""
         return _reading(lambda: [self._match(graph, pattern) for pattern in patterns])
 
-    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+    def occurring(self, graph: NamedNode, patterns: Iterable[Pattern]) -> set[Pattern]:
         """See `Connection.occurring`; what once occurred does for good, since graphs only grow."""
-        return _reading(lambda: {item for item in predicates if self._occurs(graph, item)})
+        return _reading(lambda: {item for item in patterns if self._occurs(graph, item)})
 
-    def _occurs(self, graph: NamedNode, predicate: NamedNode) -> bool:
-        if (graph, predicate) not in self._occurring:
-            if not self._match(graph, Pattern(None, predicate, None, 1)):
+    def _occurs(self, graph: NamedNode, pattern: Pattern) -> bool:
+        if (graph, pattern) not in self._occurring:
+            if not self._match(graph, pattern):
                 return False
-            self._occurring.add((graph, predicate))
+            self._occurring.add((graph, pattern))
         return True
 
     def _match(self, graph: NamedNode, pattern: Pattern) -> list[Triple]:

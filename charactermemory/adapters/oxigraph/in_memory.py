@@ -64,9 +64,9 @@ class InMemoryConnection:
         """See `Connection`."""
         return self._use().match(graph, patterns)
 
-    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+    def occurring(self, graph: NamedNode, patterns: Iterable[Pattern]) -> set[Pattern]:
         """See `Connection`."""
-        return self._use().occurring(graph, predicates)
+        return self._use().occurring(graph, patterns)
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection`."""

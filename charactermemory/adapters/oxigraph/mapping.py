@@ -122,6 +122,23 @@ FIELDS: dict[ObjectType, tuple[Field, ...]] = {
 }
 """The plain fields of every object type; what is not plain is written and read by name below."""
 
+STATED_ENDS: dict[RelationType, tuple[frozenset[ObjectType], frozenset[ObjectType]]] = {
+    RelationType.OBSERVED_IN: (frozenset({ObjectType.OBSERVATION}), frozenset({ObjectType.EPISODE})),
+    RelationType.INVOLVES: (frozenset({ObjectType.EPISODE}), frozenset({ObjectType.ENTITY})),
+    RelationType.DERIVED_FROM: (
+        frozenset({ObjectType.DERIVED_MEMORY}),
+        frozenset({ObjectType.EPISODE, ObjectType.OBSERVATION}),
+    ),
+    RelationType.PART_OF_THREAD: (
+        frozenset({ObjectType.DERIVED_MEMORY}),
+        frozenset({ObjectType.MEMORY_THREAD}),
+    ),
+}
+"""The types of the sources and targets of relations that fields state; a link may assert them of any.
+
+About and supersedes are not here, for each comes with a link of its own.
+"""
+
 SCENE_FIELDS = (
     Field("instant", cm.TIME, INSTANT),
     Field("offset_minutes", cm.OFFSET_MINUTES, INTEGER),

@@ -28,7 +28,7 @@ from charactermemory.adapters.oxigraph.hydration import (
     Snapshot,
 )
 from charactermemory.adapters.oxigraph.kept import Crowds, Places
-from charactermemory.adapters.oxigraph.mapping import scene_iri, setting_iri
+from charactermemory.adapters.oxigraph.mapping import STATED_ENDS, scene_iri, setting_iri
 from charactermemory.adapters.oxigraph.terms import (
     INSTANT,
     edge_iri,
@@ -68,6 +68,7 @@ _PREDICATES = tuple(
 _NUMBERS = {predicate: number for number, predicate in enumerate(_PREDICATES)}
 _NUMBERED = tuple(enumerate(_PREDICATES))
 _OBSERVATIONS = f"{cm.BASE}{ObjectType.OBSERVATION.value}:"
+_ANY = (frozenset(ObjectType), frozenset(ObjectType))
 _HUBS = (ObjectType.ENTITY, ObjectType.MEMORY_THREAD)
 """What is commonly linked to so much that passing over it is no option."""
 _SUPPRESSIBLE = (ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY)
@@ -252,23 +253,21 @@ class Reads:
         crowds: defaultdict[MemoryObjectRef, set[RelationType]] = defaultdict(set)
         for ref, relation in crowded:
             crowds[ref].add(relation)
-        occurring = self._connection.occurring(self._graph, [cm.RELATIONS[item] for item in relations])
-        predicates = [
-            (relation, predicate)
-            for relation in dict.fromkeys(relations)
-            if (predicate := cm.RELATIONS[relation]) in occurring
-        ]
+        possible = self._possible(relations)
         asked: list[tuple[MemoryObjectRef, RelationType, bool]] = []
         patterns: list[Pattern] = []
         for ref in dict.fromkeys(nodes):
             iri = ref_iri(ref)
             known = crowds.get(ref, ())
-            for relation, predicate in predicates:
-                asked.append((ref, relation, True))
-                patterns.append(Pattern(iri, predicate, None, cap + 1))
-                if relation not in known:
-                    asked.append((ref, relation, False))
+            for relation, outgoing in possible[ref.object_type]:
+                predicate = cm.RELATIONS[relation]
+                if outgoing:
+                    patterns.append(Pattern(iri, predicate, None, cap + 1))
+                elif relation not in known:
                     patterns.append(Pattern(None, predicate, iri, cap + 1))
+                else:
+                    continue
+                asked.append((ref, relation, outgoing))
         # Two rather than one: what was written twice under one position is read the same way every time.
         patterns += [Pattern(None, cm.TURN, turn_iri(*place), 2) for place in turns]
         answers = self._connection.match(self._graph, patterns) if patterns else []
@@ -303,6 +302,33 @@ class Reads:
             )
             for ref in edges
         }
+
+    def _possible(
+        self, relations: Iterable[RelationType]
+    ) -> dict[ObjectType, list[tuple[RelationType, bool]]]:
+        """Return, by the type of a node, the relations it may have and whether they go out from it.
+
+        What no triple has is not asked for, nor, where no link asserts a relation, what its fields rule out.
+        """
+        anywhere = {relation: Pattern(None, cm.RELATIONS[relation], None, 1) for relation in relations}
+        linked = {
+            relation: Pattern(None, cm.RELATION_OF_LINK, cm.RELATIONS[relation], 1)
+            for relation in anywhere
+            if relation in STATED_ENDS
+        }
+        found = self._connection.occurring(self._graph, [*anywhere.values(), *linked.values()])
+        possible: dict[ObjectType, list[tuple[RelationType, bool]]] = {kind: [] for kind in ObjectType}
+        for relation, pattern in anywhere.items():
+            if pattern not in found:
+                continue
+            free = relation not in linked or linked[relation] in found
+            sources, targets = _ANY if free else STATED_ENDS[relation]
+            for kind, directions in possible.items():
+                if kind in sources:
+                    directions.append((relation, True))
+                if kind in targets:
+                    directions.append((relation, False))
+        return possible
 
     def places(self, observation_ids: Collection[MemoryId]) -> dict[MemoryId, Place]:
         """See `GraphStore.places`; one query for those whose place is not known yet: it never changes."""

@@ -146,9 +146,9 @@ class ServiceConnection:
             found[place].append(_triple(patterns[place], ends))
         return found
 
-    def occurring(self, graph: NamedNode, predicates: Iterable[NamedNode]) -> set[NamedNode]:
+    def occurring(self, graph: NamedNode, patterns: Iterable[Pattern]) -> set[Pattern]:
         """See `Connection`; asking would cost a round trip, so all may."""
-        return set(predicates)
+        return set(patterns)
 
     def dump(self, graph: NamedNode) -> Iterator[bytes]:
         """See `Connection`; streamed while the endpoint evaluates."""
