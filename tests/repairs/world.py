@@ -59,10 +59,14 @@ class Provider(HashingEmbedding):
 
 
 class World:
-    def __init__(self, mapping: Any, collection: str, provider: Provider, clock: Clock) -> None:
+    def __init__(
+        self, mapping: Any, collection: str, provider: Provider, clock: Clock, **options: Any
+    ) -> None:
         self.provider, self.clock = provider, clock
         self.unreachable: dict[str, CharacterMemoryError] = {}
-        self.memory = ObservedMemory.open(mapping, collection, embedding_provider=provider, clock=clock)
+        self.memory = ObservedMemory.open(
+            mapping, collection, embedding_provider=provider, clock=clock, **options
+        )
 
     def memories(self, collection: str) -> CharacterMemory:
         if collection in self.unreachable:
