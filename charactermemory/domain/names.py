@@ -13,8 +13,12 @@ _WHITE_SPACE = re.compile(
 
 def normalize_name(name: str) -> str:
     """Return the form under which `name` is looked up; empty for a name of white space only."""
-    folded = unicodedata.normalize("NFKC", name).lower()
-    return " ".join(part for part in _WHITE_SPACE.split(folded) if part)
+    return fold_white_space(fold_letters(name))
+
+
+def fold_letters(text: str) -> str:
+    """Return NFKC in lower case."""
+    return unicodedata.normalize("NFKC", text).lower()
 
 
 def fold_white_space(text: str) -> str:

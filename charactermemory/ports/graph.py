@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol
+from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecycleEvent, Stored
@@ -59,8 +59,7 @@ class Receipt:
     objects: tuple[MemoryObjectRef, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """One relation triple; however many links assert it, it counts once."""
 
     source: MemoryObjectRef
@@ -86,8 +85,7 @@ class Neighbourhood:
     turns: Mapping[int, MemoryId] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where an observation stands, and the notion that spoke it, if any."""
 
     episode_id: MemoryId

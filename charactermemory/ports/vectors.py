@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.embedding import Vector
@@ -48,8 +48,7 @@ class VectorRecord:
     embedding: Vector
 
 
-@dataclass(frozen=True, slots=True)
-class VectorCandidate:
+class VectorCandidate(NamedTuple):
     """One hit of one leg. Scores are rounded to 6 decimals; cosine for dense, BM25 for lexical."""
 
     ref: MemoryObjectRef

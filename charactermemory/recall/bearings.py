@@ -6,7 +6,6 @@ whose whole episode matches, or that was spoken by someone the topic names, is w
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -63,22 +62,33 @@ class Cues:
         candidates: everything any road proposed.
         legs: the searches behind it.
         places: where observations stand, as far as was asked.
-        turns: the observation at each place that is known to be taken.
+        turns: of each episode, the observation at each position that is known to be taken.
         named: the notions the topic names.
     """
 
     candidates: Mapping[MemoryObjectRef, Candidate]
     legs: Sequence[Leg] = ()
     places: dict[MemoryObjectRef, Place] = field(default_factory=dict)
-    turns: dict[Spot, MemoryObjectRef] = field(default_factory=dict)
+    turns: dict[MemoryId, dict[int, MemoryObjectRef]] = field(default_factory=dict)
     named: frozenset[MemoryId] = frozenset()
+    _matches: tuple[Collection[MemoryObjectRef], dict[MemoryObjectRef, float]] | None = field(
+        default=None, init=False
+    )
 
     def know(self, found: Mapping[MemoryId, Place]) -> None:
         """Take note of where observations stand."""
         for observation, place in sorted(found.items(), key=lambda item: item[0].int):
             ref = MemoryObjectRef.of(ObjectType.OBSERVATION, observation)
             self.places[ref] = place
-            self.turns[place.episode_id, place.position] = ref
+            self.stands(ref, place.episode_id, place.position)
+
+    def stands(self, observation: MemoryObjectRef, episode: MemoryId, position: int) -> None:
+        """Take note of what stands at one place."""
+        self.turns.setdefault(episode, {})[position] = observation
+
+    def beside_found(self) -> set[MemoryObjectRef]:
+        """Return the observations known by nothing but that they stand beside one that was found."""
+        return {ref for turns in self.turns.values() for ref in turns.values()} - self.places.keys()
 
     def beside(self, refs: Iterable[MemoryObjectRef]) -> list[Spot]:
         """Return the places next to these observations, sorted."""
@@ -96,8 +106,8 @@ class Cues:
         place = self.places.get(ref)
         if place is None:
             return frozenset()
-        spots = ((place.episode_id, place.position + away) for away in _AWAY)
-        return frozenset(self.turns[spot] for spot in spots if spot in self.turns)
+        turns = self.turns.get(place.episode_id, {})
+        return frozenset(turns[place.position + away] for away in _AWAY if place.position + away in turns)
 
     def bearings(
         self,
@@ -111,25 +121,39 @@ class Cues:
             speakers: who spoke turns that are known by nothing but their neighbours.
         """
         found: dict[MemoryObjectRef, Bearing] = {}
-        matches = fuse(self.legs, left_out)
+        matches = self._fused(left_out)
         for ref, candidate in self.candidates.items():
             if ref not in left_out:
                 match = matches.get(ref, 0.0)
-                found[ref] = Bearing(own=max(candidate.cue, match), matched=match > 0)
+                found[ref] = Bearing(max(candidate.cue, match), match > 0)
         self._add_neighbours(found, left_out)
         self._add_named(found, speakers or {})
         self._add_episodes(found, left_out)
         return found
 
+    def _fused(self, left_out: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, float]:
+        """Return the legs' common scores, made once for as long as the same is left out."""
+        if self._matches is None or self._matches[0] != left_out:
+            self._matches = left_out, fuse(self.legs, left_out)
+        return self._matches[1]
+
     def _add_neighbours(
         self, found: dict[MemoryObjectRef, Bearing], left_out: Collection[MemoryObjectRef]
     ) -> None:
-        given = [(place, found[ref].own) for ref, place in self.places.items() if ref in found]
-        for place, own in given:
+        given = [
+            (place, bearing.own)
+            for ref, place in self.places.items()
+            if (bearing := found.get(ref)) is not None and bearing.own > 0
+        ]
+        for (episode, position, _), own in given:
+            turns = self.turns[episode]
             for away, share in _AWAY.items():
-                beside = self.turns.get((place.episode_id, place.position + away))
-                if beside is not None and beside not in left_out and own > 0:
-                    found.setdefault(beside, Bearing()).neighbours += share * own
+                beside = turns.get(position + away)
+                if beside is not None and beside not in left_out:
+                    bearing = found.get(beside)
+                    if bearing is None:
+                        bearing = found[beside] = Bearing()
+                    bearing.neighbours += share * own
 
     def _add_named(
         self, found: dict[MemoryObjectRef, Bearing], speakers: Mapping[MemoryObjectRef, MemoryId | None]
@@ -145,17 +169,14 @@ class Cues:
     def _add_episodes(
         self, found: dict[MemoryObjectRef, Bearing], left_out: Collection[MemoryObjectRef]
     ) -> None:
-        said: defaultdict[MemoryId, list[Bearing]] = defaultdict(list)
-        for (episode, _), ref in self.turns.items():
-            bearing = found.get(ref)
-            if bearing is not None and bearing.total > 0:
-                said[episode].append(bearing)
-        for episode, turns in said.items():
-            if sum(bearing.own > 0 for bearing in turns) < 2:
+        for episode, turns in self.turns.items():
+            said = [bearing for ref in turns.values() if (bearing := found.get(ref)) is not None]
+            if sum(bearing.own > 0 for bearing in said) < 2:
                 continue  # one turn is not its episode
-            best = sorted((bearing.total for bearing in turns), reverse=True)[:EPISODE_BEST]
+            said = [bearing for bearing in said if bearing.total > 0]
+            best = sorted((bearing.total for bearing in said), reverse=True)[:EPISODE_BEST]
             share = EPISODE_SHARE * sum(best) / EPISODE_BEST
-            for bearing in turns:
+            for bearing in said:
                 bearing.episode = share
             ref = MemoryObjectRef.of(ObjectType.EPISODE, episode)
             if ref not in left_out:

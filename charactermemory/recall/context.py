@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field
@@ -53,12 +54,12 @@ class GraphLimits(Model):
         ObjectType.ENTITY,
     )
 
-    @property
+    @cached_property
     def relations(self) -> frozenset[RelationType]:
         """The relations that are walked."""
         return frozenset(self.allowed_relation_types or RelationType)
 
-    @property
+    @cached_property
     def types(self) -> frozenset[ObjectType]:
         """The object types that are walked."""
         return frozenset(self.allowed_object_types or ObjectType)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from charactermemory.domain.names import normalize_name
+from charactermemory.domain.names import fold_letters
 from charactermemory.domain.objects import DerivedMemory, Episode, MemoryObject, Observation
 from charactermemory.ids import MemoryObjectRef, ObjectType
 
@@ -23,24 +23,19 @@ class Echoes:
     def __init__(self) -> None:
         self._held: dict[MemoryObjectRef, list[tuple[MemoryObjectRef, frozenset[str]]]] = {}
 
-    def repeated(self, item: MemoryObject) -> MemoryObjectRef | None:
-        """Return the memory held already that is connected with `item` and says the same."""
-        words = _words(item)
+    def met(self, item: MemoryObject) -> MemoryObjectRef | None:
+        """Return the memory held already that is connected with `item` and says the same; else hold `item`."""
+        words, anchors = _words(item), _anchors(item)
         if not words:
             return None
-        for anchor in _anchors(item):
+        for anchor in anchors:
             for other, known in self._held.get(anchor, ()):
                 alike = len(words & known) >= ECHO * len(words | known)
                 if alike and other.object_type is not item.object_type:
                     return other
+        for anchor in anchors:
+            self._held.setdefault(anchor, []).append((item.ref, words))
         return None
-
-    def keep(self, item: MemoryObject) -> None:
-        """Take note of a memory that is in the pack."""
-        words = _words(item)
-        if words:
-            for anchor in _anchors(item):
-                self._held.setdefault(anchor, []).append((item.ref, words))
 
 
 def _words(item: MemoryObject) -> frozenset[str]:
@@ -51,7 +46,7 @@ def _words(item: MemoryObject) -> frozenset[str]:
             text = item.text
         case _:
             return frozenset()
-    return frozenset(_WORD.findall(normalize_name(text)))
+    return frozenset(_WORD.findall(fold_letters(text)))
 
 
 def _anchors(item: MemoryObject) -> list[MemoryObjectRef]:

@@ -144,7 +144,7 @@ class Explorer:
         for node, around in read.items():
             for position, observation in around.turns.items():
                 ref = MemoryObjectRef.of(ObjectType.OBSERVATION, observation)
-                self._cues.turns[node.id, position] = ref
+                self._cues.stands(ref, node.id, position)
             if around.capped:
                 self.found.capped.add(node)
                 self.found.crowds.update((node, relation) for relation, _ in around.capped)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from charactermemory.domain.model import Model
 from charactermemory.domain.objects import DerivedMemory, Episode, MemoryObject, MemoryThread, Observation
@@ -101,8 +101,7 @@ class SectionPressure(Model):
     omitted_by_limit_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """Where one ranked object went: the place it belongs to, and its rank there; None if it is left out.
 
     `repeats`: left out because of that memory of the pack, which says the same.
@@ -180,11 +179,10 @@ def build_pack(
             overfull[place] += 1
             placed.append(Placed(item, place))
             continue
-        repeats = echoes.repeated(content)
+        repeats = echoes.met(content)
         if repeats is not None:
             placed.append(Placed(item, place, repeats=repeats))
             continue
-        echoes.keep(content)
         gate.admit(item.kinds)
         entries[place].append(_entry(content))
         rank = len(entries[place])

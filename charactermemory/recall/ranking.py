@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -94,8 +93,7 @@ class Path(Model):
     steps: tuple[Step, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """One admitted object and what its rank is made of; the published forms are made when asked for.
 
     Attributes:
@@ -197,9 +195,13 @@ def rank(
                 share = _share(walks[index].arrived[ref], most) if said else most
                 if share * own[index] > vector or (candidate is None and inherited is None):
                     vector, inherited, factor = share * own[index], own[index], share
-        graph, salience = 1 / (min(arrivals)[0] + 1), standing_of(ref).salience
+        graph, salience, supports = (
+            1 / (min(arrivals)[0] + 1),
+            standing_of(ref).salience,
+            supported.get(ref, 0.0),
+        )
         named = NAMED if ref in about else bearing.named
-        cue = vector + bearing.neighbours + named + bearing.episode + supported.get(ref, 0.0)
+        cue = vector + bearing.neighbours + named + bearing.episode + supports
         kinds = candidate.kinds if candidate else frozenset()
         for _, index in arrivals:
             kinds |= roots[index].candidate.kinds
@@ -209,7 +211,7 @@ def rank(
                 final=CUE_WEIGHT * cue + GRAPH_WEIGHT * graph + SALIENCE_WEIGHT * salience,
                 vector=vector,
                 named=named,
-                support=supported.get(ref, 0.0),
+                support=supports,
                 graph=graph,
                 salience=salience,
                 bearing=bearing,

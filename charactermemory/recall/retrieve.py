@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
-from charactermemory.ports.graph import Edge
+from charactermemory.ports.graph import Edge, GraphStore
 from charactermemory.ports.stores import Stores
 from charactermemory.recall.bearings import Cues
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.expansion import NO_OVERRIDES, Walk
 from charactermemory.recall.exploration import Explorer
-from charactermemory.recall.fusion import Leg
 from charactermemory.recall.knobs import RecallKnobs
 from charactermemory.recall.omissions import lifecycle_decisions, section_omissions, stale_omissions
 from charactermemory.recall.outcome import RetrievalOutcome
@@ -62,8 +61,7 @@ def retrieve(
     ]
     explorer = Explorer(stores.graph, trust, cues, limits, policy)
     found = explorer.explore(walks)
-    traversed = sorted({edge for walk in walks for edge in walk.relations}, key=_edge_key)
-    link_ids = stores.graph.link_ids(traversed) if context.include_trace and traversed else {}
+    link_ids = _link_ids(stores.graph, walks) if context.include_trace else {}
     considered = everything(walks)
     passage = Passage(plans, found)
     worth = worth_reading(roots.selected, walks, explorer, cues, passage, context.section_limits)
@@ -99,11 +97,7 @@ def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, Ro
     limits = situation.context.candidate_limits
     cues = Cues(
         candidates=merge((road, found) for road, answer in answers for found in answer.proposals),
-        legs=[
-            Leg.of(search.hits.candidates, limits.max_vector_candidates, search.leg == "dense")
-            for _, answer in answers
-            for search in answer.searches
-        ],
+        legs=[search.best for _, answer in answers for search in answer.searches],
         named=situation.named,
     )
     said = [ref.id for ref in cues.candidates if ref.object_type is ObjectType.OBSERVATION]
@@ -114,17 +108,18 @@ def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, Ro
 
 def _denied(cues: Cues, verdict: Verdict) -> set[MemoryObjectRef]:
     """Return what was found and is not to be shown; it must not raise its neighbours either."""
-    known = {*cues.candidates, *cues.turns.values()}
+    known = cues.candidates.keys() | cues.beside_found()
     return {ref for ref in known if verdict.standing(ref).denied}
 
 
 def _speakers(cues: Cues, verdict: Verdict) -> dict[MemoryObjectRef, MemoryId | None]:
     """Return who spoke the turns that are known by nothing but their neighbours, as far as they were read."""
-    return {
-        ref: getattr(verdict.content(ref), "speaker_entity_id", None)
-        for ref in cues.turns.values()
-        if ref not in cues.places
-    }
+    return {ref: getattr(verdict.content(ref), "speaker_entity_id", None) for ref in cues.beside_found()}
+
+
+def _link_ids(graph: GraphStore, walks: Sequence[Walk]) -> dict[Edge, tuple[MemoryId, ...]]:
+    traversed = sorted({edge for walk in walks for edge in walk.relations}, key=_edge_key)
+    return graph.link_ids(traversed) if traversed else {}
 
 
 def _edge_key(edge: Edge) -> tuple[int, tuple[int, int], tuple[int, int]]:

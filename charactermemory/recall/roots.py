@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.recall.floors import admitted
@@ -18,8 +18,7 @@ FAINT = 0.05
 """Below this share of the strongest candidate, one is noise beside it and is not expanded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One object that roads proposed, with the best of each score and the names of those roads."""
 
     ref: MemoryObjectRef
@@ -30,8 +29,7 @@ class Candidate:
     lexical: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(NamedTuple):
     """One object to expand from. `score` is its own strength, `total` what its rank among roots follows."""
 
     candidate: Candidate

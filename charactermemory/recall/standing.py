@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from charactermemory.domain.lifecycle import LifecyclePolicy, Stored
 from charactermemory.domain.objects import Entity, MemoryLink, memory_time
@@ -16,8 +15,7 @@ Denial = Literal["missing", "suppressed", "superseded"]
 """Why an object is not admitted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """What is known of one object.
 
     Attributes:

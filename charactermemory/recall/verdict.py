@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecyclePolicy, Stored
@@ -36,21 +36,22 @@ class Verdict:
 
     def standing(self, ref: MemoryObjectRef) -> Standing:
         """Return how an object stands; of one that was not read, what is known of its place."""
-        if ref not in self._standings:
-            self._standings[ref] = self._judge(ref)
-        return self._standings[ref]
+        known = self._standings.get(ref)
+        if known is None:
+            known = self._standings[ref] = self._judge(ref)
+        return known
 
     def _judge(self, ref: MemoryObjectRef) -> Standing:
         if ref not in self.read:
             hint = self.found.hint(ref)
-            return hint if ref in self.considered else replace(hint, considered=False)
+            return hint if ref in self.considered else hint._replace(considered=False)
         found = self.stored.get(ref)
         if found is None:
             return MISSING
         known = self.found.hints.get(ref)
         if known is not None:
             # The statistics know the time of an observation's episode, which may not have been read.
-            return replace(judged(found, self.policy), when=known.when)
+            return judged(found, self.policy)._replace(when=known.when)
         instant = None
         if isinstance(found.object, Observation):
             episode = self.stored.get(MemoryObjectRef.of(ObjectType.EPISODE, found.object.episode_id))
@@ -64,8 +65,17 @@ class Verdict:
         Compared with what the walk did, not with the hints: some of those came only after it, or between two of
         its layers, so that it left out later what it had admitted before.
         """
-        assumed = {walk.root: None, **walk.filtered, **dict.fromkeys(walk.visited)}
-        return any(self.standing(ref).denied != denial for ref, denial in assumed.items())
+        if (
+            walk.root not in walk.visited
+            and walk.root not in walk.filtered
+            and self.standing(walk.root).denied
+        ):
+            return True
+        return any(self.standing(ref).denied for ref in walk.visited) or any(
+            self.standing(ref).denied != denial
+            for ref, denial in walk.filtered.items()
+            if ref not in walk.visited
+        )
 
     def content(self, ref: MemoryObjectRef) -> MemoryObject | None:
         """Return the object itself; None if it was not read."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from charactermemory.domain.model import Model
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.stores import Stores
 from charactermemory.ports.vectors import Completeness, LegHits
+from charactermemory.recall.fusion import Leg
 from charactermemory.recall.situation import Situation
 
 
@@ -20,8 +21,7 @@ class CueKind(StrEnum):
     TOPIC = "topic"
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """One object to start from.
 
     Attributes:
@@ -39,10 +39,11 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One leg of a vector search a road made, for the report."""
+    """One leg of a vector search a road made: what came back, for the report, and the best of each object."""
 
     leg: str
     hits: LegHits
+    best: Leg
 
 
 class Degradation(Model):

@@ -42,8 +42,9 @@ class TopicRoad:
         hits = self._search(stores, situation, topic.text, embedding, degraded)
         if hits is None:
             return RoadAnswer(degraded=tuple(degraded))
-        similarity = Leg.of(hits.dense.candidates, limit).scores
-        words = Leg.of(hits.lexical.candidates, limit).scores
+        dense = Search("dense", hits.dense, Leg.of(hits.dense.candidates, limit, absolute=True))
+        lexical = Search("lexical", hits.lexical, Leg.of(hits.lexical.candidates, limit))
+        similarity, words = dense.best.scores, lexical.best.scores
         found = sorted(similarity.keys() | words.keys(), key=_order)
         floor = situation.floors.get(stores.embedder.fingerprint()) if embedding is not None else None
         near = found if floor is None else _above(floor, found, similarity, words)
@@ -51,7 +52,7 @@ class TopicRoad:
             proposals=tuple(
                 Proposal(ref, similarity=similarity.get(ref), lexical=words.get(ref)) for ref in near
             ),
-            searches=(Search("dense", hits.dense), Search("lexical", hits.lexical)),
+            searches=(dense, lexical),
             below_floor=len(found) - len(near),
             embedding_dimension=None if embedding is None else len(embedding),
             degraded=tuple(degraded),
