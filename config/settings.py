@@ -74,6 +74,7 @@ else:
         "default": {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": DATA_DIR / "db.sqlite3",
+            "CONN_MAX_AGE": 60,  # opening the file for each request costs more than what most ask of it
             # In SQLite's default mode a transaction that reads before it writes fails at once when
             # another one writes, whatever the timeout; taking the lock at the start makes it wait.
             "OPTIONS": {
@@ -97,6 +98,7 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
 
 globals().update(CELERY_SETTINGS)
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")

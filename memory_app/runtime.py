@@ -53,11 +53,15 @@ _embedded_pid: int | None = None
 """The process that has opened an embedded graph: no child of it may open one (consistency.md §4)."""
 
 
-def get_memory(collection: str) -> CharacterMemory:
+def get_memory(collection: str, *, row: MemoryCollection | None = None) -> CharacterMemory:
     """Return the memory called `collection`, opened or created on first use and shared by all threads.
 
     Configured by `settings.CHARACTER_MEMORY`; closed when the process ends. The collection's row is read each
     time, so that another process can archive or move it, and made when it is not there.
+
+    Args:
+        collection: the collection's name.
+        row: its row, if the caller has just read it.
 
     Raises:
         CollectionArchived: the row says so.
@@ -66,7 +70,7 @@ def get_memory(collection: str) -> CharacterMemory:
         ConfigParseError, ConfigValidationError, CollectionIncompatible, StoreError: see `CharacterMemory.open`.
     """
     validate_collection_name(collection)
-    row = _row(collection)
+    row = row or _row(collection)
     if row is not None and row.archived:
         raise CollectionArchived(collection)
     memory, opened = _opened(collection, row.endpoint if row else "")

@@ -101,7 +101,7 @@ class Call:
         """
         assert isinstance(self.collection, MemoryCollection)
         try:
-            return get_memory(self.collection.name)
+            return get_memory(self.collection.name, row=self.collection)
         except (ConfigParseError, ConfigValidationError) as error:
             raise Misconfigured(str(error)) from error
 

@@ -3,55 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from django.db.models import Q, QuerySet
 from rest_framework.exceptions import PermissionDenied
 
 from memory_app.api.actions import Action, Principal
 from memory_app.api.problems import NotFound
-from memory_app.models import MemoryCollection
+from memory_app.models import ApiKey, MemoryCollection
 
-ALL = frozenset(Action)
 OWNER = frozenset({Action.READ, Action.WRITE, Action.REVIEW})
-PERMISSIONS: Mapping[str, frozenset[Action]] = {
-    "memory_app.view_memory_content": frozenset({Action.READ}),
-    "memory_app.write_memory": frozenset({Action.WRITE, Action.REVIEW}),
-    "memory_app.operate_memory": frozenset({Action.OPERATE}),
+PERMISSIONS: Mapping[Action, str] = {
+    Action.READ: "memory_app.view_memory_content",
+    Action.WRITE: "memory_app.write_memory",
+    Action.REVIEW: "memory_app.write_memory",
+    Action.OPERATE: "memory_app.operate_memory",
 }
-"""What each model permission allows, in every collection: it is for the deployment's own staff."""
+"""The model permission that allows each action in every collection: it is for the deployment's own staff."""
 
 
 class AccessPolicy:
     """The default: owners recall, write and review; operating is a permission; a key only narrows.
 
-    A policy of a host's own overrides `user_actions` and `user_collections` together: the one judges a
-    collection, the other lists what the first would let through.
+    A policy of a host's own overrides `user_may` and `user_collections` together: the one judges a collection,
+    the other lists those of which the first would let through anything.
     """
 
-    def user_actions(self, user: object, collection: MemoryCollection) -> frozenset[Action]:
-        """Return what the user may do to the collection, keys aside."""
-        owned = OWNER if collection.owner_id is not None and collection.owner_id == user.pk else frozenset()  # type: ignore[attr-defined]
-        return owned.union(*(self._by_permissions(user)))
+    def user_may(self, user: Any, collection: MemoryCollection, action: Action) -> bool:
+        """Whether the user may do `action` to the collection, keys aside."""
+        owned = collection.owner_id is not None and collection.owner_id == user.pk
+        return (owned and action in OWNER) or user.has_perm(PERMISSIONS[action])
 
-    def user_collections(self, user: object) -> QuerySet[MemoryCollection]:
+    def user_collections(self, user: Any) -> QuerySet[MemoryCollection]:
         """Return the collections to which the user may do anything."""
-        if any(self._by_permissions(user)):
+        if any(user.has_perm(name) for name in PERMISSIONS.values()):
             return MemoryCollection.objects.all()
-        return MemoryCollection.objects.filter(owner=user)  # type: ignore[misc]
+        return MemoryCollection.objects.filter(owner=user)
 
     def may_create(self, principal: Principal) -> bool:
         """Whether the principal may create collections: Django's add permission, and the scope in a key."""
         allowed = principal.key is None or Action.OPERATE in principal.key.scopes
         return allowed and principal.user.has_perm("memory_app.add_memorycollection")
 
-    def actions(self, principal: Principal, collection: MemoryCollection) -> frozenset[Action]:
-        """Return what the principal may do to the collection."""
-        granted = self.user_actions(principal.user, collection)
+    def may(self, principal: Principal, collection: MemoryCollection, action: Action) -> bool:
+        """Whether the principal may do `action` to the collection."""
         key = principal.key
-        if key is None:
-            return granted
-        bound = key.collections.filter(pk=collection.pk or 0).exists()
-        return granted & frozenset(Action(scope) for scope in key.scopes) if bound else frozenset()
+        if key is not None and (action not in key.scopes or not _bound(key, collection)):
+            return False
+        return self.user_may(principal.user, collection, action)
 
     def collections(self, principal: Principal) -> QuerySet[MemoryCollection]:
         """Return the collections that exist for the principal."""
@@ -59,10 +58,6 @@ class AccessPolicy:
         if principal.key is not None:
             found = found.filter(Q(api_keys=principal.key))
         return found
-
-    @staticmethod
-    def _by_permissions(user: object) -> list[frozenset[Action]]:
-        return [granted for name, granted in PERMISSIONS.items() if user.has_perm(name)]  # type: ignore[attr-defined]
 
 
 def admit(policy: AccessPolicy, principal: Principal, name: str, action: Action) -> MemoryCollection:
@@ -74,11 +69,14 @@ def admit(policy: AccessPolicy, principal: Principal, name: str, action: Action)
         PermissionDenied: the principal may do something to it, and not this.
     """
     found = MemoryCollection.objects.filter(name=name).first()
-    granted = policy.actions(principal, found or MemoryCollection())
-    if found is None or not granted:
+    judged = found or MemoryCollection()
+    if policy.may(principal, judged, action) and found is not None:
+        return found
+    others = [policy.may(principal, judged, other) for other in Action if other is not action]
+    if found is None or not any(others):
         raise NotFound("There is no such collection.", code="collection_not_found")
-    if action not in granted:
-        raise PermissionDenied(
-            f"This needs the {action.value} right on the collection.", code="scope_missing"
-        )
-    return found
+    raise PermissionDenied(f"This needs the {action.value} right on the collection.", code="scope_missing")
+
+
+def _bound(key: ApiKey, collection: MemoryCollection) -> bool:
+    return key.collections.filter(pk=collection.pk or 0).exists()

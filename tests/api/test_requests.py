@@ -241,5 +241,5 @@ def test_too_many_requests_wait(api: Api, settings: Any) -> None:
 class NobodyWrites(AccessPolicy):
     """A host's policy."""
 
-    def user_actions(self, user: object, collection: MemoryCollection) -> frozenset[Action]:
-        return super().user_actions(user, collection) - {Action.WRITE}
+    def user_may(self, user: Any, collection: MemoryCollection, action: Action) -> bool:
+        return action is not Action.WRITE and super().user_may(user, collection, action)

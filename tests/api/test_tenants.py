@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory_app.api import policy
+from memory_app.api.actions import Action
 from memory_app.api.schema import description
 from memory_app.models import ApiKey, MemoryCollection, RepairMarker
 from tests.api.conftest import Api, Reply, Tenant, permit
@@ -200,7 +201,7 @@ def test_nothing_of_one_tenant_is_told_to_the_other(
     sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # By default operating is a right over the whole deployment; here each side operates its own.
-    monkeypatch.setattr(policy, "OWNER", policy.ALL)
+    monkeypatch.setattr(policy, "OWNER", frozenset(Action))
     for side in sides:
         furnish(side)
     # Everything works on one's own, so that what is told afterwards is told by operations that tell something.
