@@ -1,0 +1,57 @@
+"""docs/deployment.md speaks of what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from django.core.management import get_commands
+
+from config.environment import memory_settings
+from memory_app import tasks
+from memory_app.conf import known_keys
+from memory_app.schedule import BEAT_SCHEDULE
+from tests.deployment.test_compose import DOCKERFILE, ENVIRONMENT, SERVICES
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "deployment.md").read_text(encoding="utf-8")
+OF_DJANGO = {"SECURE_PROXY_SSL_HEADER", "CSRF_TRUSTED_ORIGINS"}
+
+
+def test_its_commands_exist_with_the_options_it_names() -> None:
+    commands = get_commands()
+    from django.core.management import load_command_class
+
+    for name, rest in re.findall(r"manage\.py\s+(\w+)([^`\n#]*)", TEXT):
+        assert name in commands, name
+        parser = load_command_class(commands[name], name).create_parser("manage.py", name)
+        for option in re.findall(r"(--[\w-]+)", rest):
+            assert option in parser._option_string_actions, f"{name} {option}"
+
+
+def test_its_settings_and_variables_are_known() -> None:
+    known = (
+        known_keys() | ENVIRONMENT.keys() | OF_DJANGO | {"DATA_DIR", "CHARACTER_MEMORY", "CELERY_SETTINGS"}
+    )
+    named = set(re.findall(r"`([A-Z][A-Z_]{3,})(?:/\w+)?`", TEXT))
+    assert {"OXIGRAPH_URL", "REPAIR_LEASE_SECONDS", "POSTGRES_DB"} <= named
+    assert named - {"NAME"} <= known
+    assert memory_settings(ENVIRONMENT, Path("/data"), "key").keys() <= known
+
+
+def test_its_tasks_and_their_times_are_those_of_the_schedule() -> None:
+    rows = dict(re.findall(r"^\| `(memory_app\.[\w.]+)` \| every ([\w ]*\w)", TEXT, re.MULTILINE))
+    assert rows == {"memory_app.repair.sweep": "30 s", "memory_app.repair.prune": "day"}
+    seconds = {entry["task"]: entry["schedule"] for entry in BEAT_SCHEDULE.values()}
+    assert seconds == {"memory_app.repair.sweep": 30, "memory_app.repair.prune": 24 * 3600}
+    assert tasks.run.name == "memory_app.repair.run"
+
+
+def test_its_ports_are_those_of_the_compose_file() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", TEXT, re.MULTILINE))
+    assert rows == {"web": "8000", "postgres": "5432", "redis": "6379", "qdrant": "6333", "oxigraph": "7878"}
+    assert SERVICES["web"]["ports"] == ["127.0.0.1:8000:8000"]
+    assert {name for name, service in SERVICES.items() if "ports" in service} == {"web"}
+    addresses = " ".join(ENVIRONMENT.values())
+    for name in ("redis", "qdrant", "oxigraph"):
+        assert f"{name}:{rows[name]}" in addresses
+    assert "EXPOSE 8000" in DOCKERFILE and "EXPOSE 7878" in DOCKERFILE
