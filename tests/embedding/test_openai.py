@@ -5,10 +5,12 @@ import pickle
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from charactermemory import CharacterMemory
 from charactermemory.adapters.embedding import OpenAIEmbedding, guarded
 from charactermemory.errors import EmbeddingError, OutOfDomain
 from tests.embedding.stub import Answer, Stub, data, echo, ok, serving, vector
@@ -285,7 +287,7 @@ def test_no_repr_shows_the_key() -> None:
 
 @pytest.mark.spec("recall-105")
 def test_a_blank_key_is_refused_at_construction_and_a_custom_provider_needs_none(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for blank in ("", " \n"):
         error = failure(lambda blank=blank: OpenAIEmbedding(blank))  # type: ignore[misc]
@@ -305,7 +307,15 @@ def test_a_blank_key_is_refused_at_construction_and_a_custom_provider_needs_none
             return [[1.0, 0.0] for _ in texts]
 
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert guarded(Custom()).generate_embedding("x") == [1.0, 0.0]
+    settings = {
+        "GRAPH_STORE_MODE": "in_memory",
+        "VECTOR_STORE_PATH": str(tmp_path / "vectors"),
+        "RETRIEVAL_STATS_STORE_MODE": "in_memory",
+        "EMBEDDING_PROVIDER": "openai",
+    }
+    with CharacterMemory.open(settings, "custom", embedding_provider=Custom()) as memory:
+        assert memory.stores.embedder.fingerprint() == "custom:model:2"
+        assert memory.stores.embedder.generate_embedding("x") == [1.0, 0.0]
 
 
 def test_an_unknown_model_is_refused_at_construction() -> None:

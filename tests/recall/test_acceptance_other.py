@@ -1,23 +1,27 @@
-"""Cases 67, 93-95, 129, 132, 134-136: what recall relies on, seen from a whole memory."""
+"""Cases 67, 73, 85, 93-95, 129, 132, 134-136: what recall relies on, seen from a whole memory."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from charactermemory import CharacterMemory
+from charactermemory.adapters.qdrant.records import identify
+from charactermemory.adapters.qdrant.search import Hit, fetch_bound, leg
 from charactermemory.domain.kinds import DerivedType, RelationType
 from charactermemory.domain.objects import MemoryObject
 from charactermemory.domain.repair import StatsUpdateMarker
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import ObjectType, new_id
 from charactermemory.ports.statistics import Health
+from charactermemory.ports.vectors import Completeness, HybridHits, LegHits, VectorSurface
 from charactermemory.recall import RetrievalContext
 from charactermemory.remember.drafts import MemoryLinkDraft
 from charactermemory.revise.drafts import ForgetCascade, ForgetMemoryDraft
-from charactermemory.testing.builders import belief, episode, thread
+from charactermemory.testing.builders import belief, episode, numbered_id, thread
 from charactermemory.upkeep.surfaces import surface_of
-from tests.recall.world import refs_in
+from tests.recall.world import World, refs_in
 from tests.support import plans
 from tests.support.rig import Rig
 
@@ -37,6 +41,62 @@ def test_observations_of_a_forgotten_episode(rig: Rig, with_observations: bool) 
 
     found = refs_in(rig.memory.retrieve("Roses need sun."))
     assert found == ([] if with_observations else [plans.observation_ref(2)])
+
+
+@pytest.mark.spec("recall-73")
+def test_more_ties_than_the_bound_are_told_and_recall_succeeds(world: World) -> None:
+    alike = [episode(id=numbered_id(n), summary="Tea.") for n in range(1, 6_001)]
+    world.store(alike[0], alike[1])
+
+    def engine(ask: int) -> list[Hit]:
+        # As engines do: equal scores in no order of ours.
+        return [
+            Hit(0.5, lambda item=item: identify(item.ref, VectorSurface.SUMMARY))  # type: ignore[misc]
+            for item in alike[::-1][:ask]
+        ]
+
+    def search(embedding: object, text: str | None, limit: int, scope: object) -> HybridHits:
+        return HybridHits(
+            dense=leg(engine, limit, len(alike)), lexical=LegHits((), Completeness(kind="not_requested"))
+        )
+
+    world.vectors.search = search  # type: ignore[method-assign, assignment]
+
+    outcome = world.retrieve()
+
+    bound = fetch_bound(48)
+    assert outcome.rationale.telemetry.vector_recall_completeness == Completeness(
+        kind="boundary_tie_open", fetched=bound, fetch_bound=bound
+    )
+    assert outcome.rationale.telemetry.returned_vector_candidate_count == 48
+    assert outcome.rationale.degraded == ()
+
+
+@pytest.mark.spec("recall-85")
+def test_what_the_index_lost_lies_beyond_its_cursor_and_comes_back_with_a_sweep(
+    rig: Rig, tmp_path: Path
+) -> None:
+    rig.memory.commit(plans.plan(plans.episode(1, "Roses need sun.")))
+    rig.memory.upkeep.sweep()
+    folder = Path(str(rig.settings.vector_store_path))
+    rig.close()
+    shutil.copytree(folder, tmp_path / "flushed")
+    rig.reopen()
+    rig.memory.commit(plans.plan(plans.episode(2, "Lilies need shade.")))
+    assert plans.episode_ref(2) in refs_in(rig.memory.retrieve("Lilies need shade.")), "visible at once"
+    rig.close()
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "flushed", folder)  # as after a loss of what was not flushed
+    rig.reopen()
+
+    assert rig.points().keys() == {plans.episode_ref(1)}
+    assert rig.memory.stores.vectors.cursor().applied < rig.head()
+
+    rig.memory.upkeep.sweep()
+
+    assert rig.points().keys() == {plans.episode_ref(1), plans.episode_ref(2)}
+    assert rig.backlog() == (0, 0)
+    assert plans.episode_ref(2) in refs_in(rig.memory.retrieve("Lilies need shade."))
 
 
 def texts(item: MemoryObject) -> tuple[str, str] | None:

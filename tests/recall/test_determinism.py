@@ -41,6 +41,7 @@ def test_the_questions_have_answers_worth_comparing(told: CharacterMemory) -> No
     assert any(name.resolution == "ambiguous" for outcome in outcomes for name in outcome.rationale.names)
 
 
+@pytest.mark.spec("recall-10")
 def test_the_order_in_which_it_happened_to_be_stored_changes_nothing(
     told: CharacterMemory, tmp_path: Path
 ) -> None:
@@ -59,6 +60,7 @@ def test_asking_again_changes_nothing(told: CharacterMemory) -> None:
     assert retelling.answers(told) == retelling.answers(told)
 
 
+@pytest.mark.spec("recall-9")
 def test_the_trace_changes_nothing(told: CharacterMemory) -> None:
     for with_trace, without in zip(
         retelling.answers(told, trace=True), retelling.answers(told, trace=False), strict=True

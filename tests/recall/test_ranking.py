@@ -144,7 +144,10 @@ def test_equal_scores_are_ordered_by_type_then_id(world: World) -> None:
     world.store(line, *happened)
     world.vectors.script(dense=[(item, 0.5) for item in (line, *happened)])
 
-    assert refs_in(world.retrieve()) == [happened[1].ref, happened[0].ref, line.ref]
+    outcome = world.retrieve()
+
+    assert len({entry.scores.final_score for entry in outcome.pack.admissions}) == 1
+    assert refs_in(outcome) == [happened[1].ref, happened[0].ref, line.ref]
 
 
 @pytest.mark.spec("recall-47")

@@ -37,7 +37,10 @@ def test_one_object_under_two_legs_is_one_root(world: World) -> None:
     outcome = world.retrieve()
 
     assert outcome.rationale.telemetry.unique_graph_root_candidate_count == 1
+    (admission,) = outcome.pack.admissions
+    assert (admission.scores.similarity, admission.scores.lexical) == (0.4, 0.7)
     assert outcome.trace
+    assert [row.root for row in outcome.trace.graph_expansions] == [found.ref]
     assert [(row.leg, row.score) for row in outcome.trace.vector_candidates] == [
         ("dense", 0.4),
         ("lexical", 0.7),

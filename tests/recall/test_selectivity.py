@@ -13,7 +13,9 @@ from charactermemory.errors import OutOfDomain, RetrievalStatsStoreError
 from charactermemory.ids import ObjectType
 from charactermemory.ports.statistics import Count
 from charactermemory.recall import FanoutSpec, GraphLimits, RecallKnobs, RetrievalOutcome
-from charactermemory.recall.selectivity import SelectivityDecision, budget, selectivity
+from charactermemory.recall.roots import Candidate, Root
+from charactermemory.recall.selectivity import Planner, SelectivityDecision, budget, selectivity
+from charactermemory.recall.trust import Trust
 from charactermemory.testing.builders import NOON, belief, episode, notion, thread
 from tests.recall.world import World, refs_in
 
@@ -104,11 +106,18 @@ def test_support_and_gamma_shape_the_budget() -> None:
 @pytest.mark.spec("recall-109")
 def test_a_common_notion_is_supported_by_its_cue(world: World, known: Entity) -> None:
     counted(world, 8, 24)
-    row = decided(world.retrieve(anchors=(known.id,)), known)[ABOUT]
+    planner = Planner(Trust(world.statistics), RecallKnobs(), GraphLimits(), LifecyclePolicy())
+    root = Root(Candidate(known.ref, ("place",), frozenset()), score=0.99, total=0.99)
 
+    (row, *_) = planner.plan([root])[known.ref].decisions
+
+    assert (row.relation, row.object_type) == ABOUT
     assert (row.entity_count, row.global_count, row.max_fanout) == (8, 24, 16)
+    assert row.support_factor == pytest.approx(1.99)
     assert row.chosen_fanout == 10
     assert row.decision == "low_selectivity_supported"
+    counted(world, 8, 24)
+    assert decided(world.retrieve(anchors=(known.id,)), known)[ABOUT].chosen_fanout == 10
 
 
 @pytest.mark.spec("recall-110")
@@ -279,6 +288,20 @@ def test_without_a_notion_among_the_roots_statistics_are_left_alone(world: World
 
     assert refs_in(outcome)
     assert world.statistics.calls == []
+    assert outcome.rationale.telemetry.selectivity.decision_count == 0
+
+
+@pytest.mark.spec("recall-119")
+def test_what_chooses_among_a_crowd_reads_no_counter(world: World) -> None:
+    line, happened = thread(), episode(scene=Scene.at(NOON))
+    crowd = [belief(happened, thread_ids=(line.id,)) for _ in range(80)]
+    world.store(line, happened, *crowd)
+    world.vectors.script(dense=[(line, 0.9)])
+
+    outcome = world.retrieve()
+
+    assert len(refs_in(outcome)) > 10
+    assert {"health", "best"} <= set(world.statistics.names()) <= {"health", "best", "states"}
     assert outcome.rationale.telemetry.selectivity.decision_count == 0
 
 
