@@ -129,13 +129,13 @@ def provide_mem0(folder: Path | None) -> None:
     """Make mem0 importable, behind everything that this environment has.
 
     Raises:
-        SystemExit: it is not there and no folder was named; says what to do.
+        SystemExit: it is not there and no folder was named, or it cannot be installed; says what to do.
     """
     if folder is not None:
         if not (folder / "mem0").is_dir():
-            subprocess.run(
-                [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), MEM0], check=True
-            )
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), MEM0]
+            if subprocess.run(pip, check=False).returncode:
+                raise SystemExit(f"{MEM0} could not be installed into {folder}: see what pip says above")
         sys.path.append(str(folder))
     try:
         importlib.import_module("mem0")
