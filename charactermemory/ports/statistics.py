@@ -6,12 +6,13 @@ the commit log (`Cursor`), written in the same transaction as the rows it speaks
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from charactermemory.domain.kinds import RelationType
+from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.vectors import Cursor
 
@@ -77,8 +78,36 @@ class Health:
     cause: str | None = None
 
 
+Pair = tuple[RelationType, ObjectType]
+"""A relation, and the type of the objects that it connects with hubs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is recorded of some hubs and pairs, from one snapshot.
+
+    Attributes:
+        health: whether any of it may be relied on; lag is not looked at.
+        overall: the count over all hubs by pair; a pair without any has no key.
+        at: the count of a hub by pair; an unknown hub has no key.
+        error: why a pair could not be read; it and those asked for after it are missing.
+    """
+
+    health: Health
+    overall: Mapping[Pair, Count] = field(default_factory=dict)
+    at: Mapping[tuple[MemoryObjectRef, Pair], Count] = field(default_factory=dict)
+    error: RetrievalStatsStoreError | None = None
+
+
 HubKey = tuple[MemoryObjectRef, RelationType, ObjectType]
 """A hub, and what at it: objects of one type by one relation."""
+
+
+class Best(NamedTuple):
+    """The best objects of some hubs, and the recorded states of those and of others, from one snapshot."""
+
+    objects: dict[HubKey, list[MemoryObjectRef]]
+    states: dict[MemoryObjectRef, ObjectState]
 
 
 class StatisticsStore(Protocol):
@@ -107,22 +136,20 @@ class StatisticsStore(Protocol):
         """Return the store's place in the commit log."""
         ...
 
-    def counts(
-        self, hubs: Collection[MemoryObjectRef], relation: RelationType, object_type: ObjectType
-    ) -> dict[MemoryObjectRef, Count]:
-        """Return each hub's count; an unknown hub has no key."""
-        ...
-
-    def global_count(self, relation: RelationType, object_type: ObjectType) -> Count | None:
-        """Return the count over all hubs; None when there is none."""
+    def counts(self, hubs: Collection[MemoryObjectRef], pairs: Sequence[Pair]) -> Counts:
+        """Return how common hubs are, and whether that may be relied on; pairs are read in their order."""
         ...
 
     def best(
-        self, hubs: Collection[HubKey], scope: CountScope, limit: int
-    ) -> dict[HubKey, list[MemoryObjectRef]]:
+        self,
+        hubs: Collection[HubKey],
+        scope: CountScope,
+        limit: int,
+        others: Collection[MemoryObjectRef] = (),
+    ) -> Best:
         """Return each hub's best objects in scope: salience, then memory time, both descending, then id.
 
-        A hub without any has no key.
+        A hub without any has no key. The states of `others` are read along.
         """
         ...
 

@@ -14,6 +14,7 @@ from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood
+from charactermemory.ports.statistics import ObjectState
 from charactermemory.recall.bearings import Cues, Spot
 from charactermemory.recall.context import GraphLimits
 from charactermemory.recall.expansion import Near, Walk, neighbours_of
@@ -35,6 +36,9 @@ HUB_TYPES = frozenset({ObjectType.ENTITY, ObjectType.MEMORY_THREAD, ObjectType.E
 
 SPARED_TYPES = frozenset({ObjectType.ENTITY, ObjectType.MEMORY_THREAD})
 """Hubs of which a crowd is not read where the statistics know the best."""
+
+FEW = 48
+"""Up to so many objects everything is read of the graph, without weighing what is worth it."""
 
 STATED_TYPES = frozenset(
     {ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY, ObjectType.MEMORY_THREAD}
@@ -83,6 +87,7 @@ class Explorer:
         self._limits = limits
         self._policy = policy
         self._sparing = True
+        self._states: dict[MemoryObjectRef, Standing | None] = {}
         self.found = Exploration()
 
     def explore(self, walks: Sequence[Walk]) -> Exploration:
@@ -97,8 +102,9 @@ class Explorer:
         for walk in walks:
             walk.begin(ASSUMED)
         beside = self._cues.beside(walk.root for walk in walks)
-        for _ in range(self._limits.max_depth):
-            self._read({node for walk in walks for node in walk.frontier}, beside)
+        for depth in range(1, self._limits.max_depth + 1):
+            last = depth == self._limits.max_depth
+            self._read({node for walk in walks for node in walk.frontier}, beside, last)
             for walk in walks:
                 walk.favoured = (self._cues.next_to(walk.root), self._cues.candidates)
             contested = set().union(*(walk.contested(found.around) for walk in walks))
@@ -113,20 +119,25 @@ class Explorer:
         """Read how objects stand by the statistics; return whether that is known of all of them."""
         hints = self.found.hints
         wanted = [ref for ref in refs if ref.object_type in STATED_TYPES and ref not in hints]
-        if not wanted:
-            return True
-        if not self._trust:
-            return False
-        try:
-            states = self._trust.statistics.states(wanted)
-        except RetrievalStatsStoreError as error:
-            self._trust.lost("state_read", error)
-            return False
-        for ref, state in states.items():
-            hints[ref] = hinted(state, self._policy)
-        return len(states) == len(wanted)
+        unknown = [ref for ref in wanted if ref not in self._states]
+        if unknown:
+            if not self._trust:
+                return False
+            try:
+                self._note(unknown, self._trust.statistics.states(unknown))
+            except RetrievalStatsStoreError as error:
+                self._trust.lost("state_read", error)
+                return False
+        known = [(ref, standing) for ref in wanted if (standing := self._states[ref]) is not None]
+        hints.update(known)
+        return len(known) == len(wanted)
 
-    def _read(self, nodes: Collection[MemoryObjectRef], beside: Sequence[Spot]) -> None:
+    def _note(self, asked: Iterable[MemoryObjectRef], states: Mapping[MemoryObjectRef, ObjectState]) -> None:
+        for ref in asked:
+            state = states.get(ref)
+            self._states[ref] = None if state is None else hinted(state, self._policy)
+
+    def _read(self, nodes: Collection[MemoryObjectRef], beside: Sequence[Spot], last: bool) -> None:
         fresh = sorted((node for node in nodes if node not in self.found.around), key=lambda node: node.order)
         if not fresh:
             return
@@ -136,7 +147,7 @@ class Explorer:
         cap = self._limits.max_hub_edges
         spared = self._spared(fresh)
         read = self._graph.neighbours(fresh, relations, cap, turns, spared)
-        best = self._best(read)
+        best = self._best(read, last)
         if wanting := self._wanting(spared, read, best):
             # Spared for the sake of statistics that turn out to be of little use; once is enough to know.
             self._sparing = False
@@ -188,8 +199,13 @@ class Explorer:
             < self._limits.max_fanout_per_node
         ]
 
-    def _best(self, read: Mapping[MemoryObjectRef, Neighbourhood]) -> dict[MemoryObjectRef, list[Edge]]:
-        """Return edges to the best objects of hubs with more edges than were read, as the statistics know them."""
+    def _best(
+        self, read: Mapping[MemoryObjectRef, Neighbourhood], last: bool
+    ) -> dict[MemoryObjectRef, list[Edge]]:
+        """Return edges to the best objects of hubs with more edges than were read, as the statistics know them.
+
+        The states that will be asked for after this read are read along.
+        """
         wanted = [
             (node, relation, kind)
             for node, around in read.items()
@@ -199,14 +215,31 @@ class Explorer:
         ]
         if not (wanted and self._trust):
             return {}
+        others = self._weighed_next(read, last, len(wanted) * self._limits.max_fanout_per_node)
         try:
-            best = self._trust.statistics.best(
-                wanted, count_scope(self._policy), self._limits.max_fanout_per_node
+            best, states = self._trust.statistics.best(
+                wanted, count_scope(self._policy), self._limits.max_fanout_per_node, others
             )
         except RetrievalStatsStoreError as error:
             self._trust.lost("best_read", error)
             return {}
+        self._note({*others, *states}, states)
         found: dict[MemoryObjectRef, list[Edge]] = {}
         for (node, relation, _), objects in best.items():
             found.setdefault(node, []).extend(Edge(ref, relation, node) for ref in objects)
         return found
+
+    def _weighed_next(
+        self, read: Mapping[MemoryObjectRef, Neighbourhood], last: bool, coming: int
+    ) -> list[MemoryObjectRef]:
+        """Return what may be weighed after a layer was read: its neighbours, and at the end all that was met.
+
+        `coming` is how many objects the statistics may still add.
+        """
+        met = {edge.other(node) for node, around in read.items() for edge in around.edges}
+        if last:
+            met.update(read, self.found.around)
+            met.update(near.other for around in self.found.around.values() for near in around)
+            if len(met) + coming > FEW:
+                met |= self._cues.candidates.keys()
+        return [ref for ref in met if ref.object_type in STATED_TYPES and ref not in self._states]

@@ -12,15 +12,13 @@ from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.recall.bearings import NAMED, Cues
 from charactermemory.recall.context import SectionLimits
 from charactermemory.recall.expansion import Walk
-from charactermemory.recall.exploration import Explorer
+from charactermemory.recall.exploration import FEW, Explorer
 from charactermemory.recall.floors import FLOOR
 from charactermemory.recall.passage import Passage
 from charactermemory.recall.ranking import Ranked, rank
 from charactermemory.recall.roads.road import CueKind
 from charactermemory.recall.roots import Root
 
-READ_ALL = 48
-"""Up to so many objects everything is read, without asking the statistics which are worth it."""
 MARGIN = 2
 """Objects read beyond a section's limit, to take the place of those that the verdict denies."""
 MAX_DENIED = 64
@@ -49,7 +47,7 @@ def worth_reading(
     episodes and observations the best, by the score they will have; and what statistics know nothing of.
     """
     considered = everything(walks)
-    if len(considered) <= READ_ALL:
+    if len(considered) <= FEW:
         return considered
     explorer.weigh(considered | cues.candidates.keys())
     hints = explorer.found.hints

@@ -10,7 +10,6 @@ from typing import Literal
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.domain.model import Model
-from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.statistics import Count, CountScope
 from charactermemory.recall.context import GraphLimits
@@ -82,14 +81,13 @@ class Plan:
 
 
 class Planner:
-    """Plans the notions of one retrieve. Reads health and global counts once; failures mean fallback."""
+    """Plans the notions of one retrieve, by one read of the statistics; failures mean fallback."""
 
     def __init__(
         self, trust: Trust, knobs: RecallKnobs, limits: GraphLimits, policy: LifecyclePolicy
     ) -> None:
         """Make a planner; nothing is read before the first plan."""
         self._trust = trust
-        self._statistics = trust.statistics
         self._knobs = knobs
         self._limits = limits
         self._scope = count_scope(policy)
@@ -104,54 +102,22 @@ class Planner:
         notions = [root for root in roots if root.ref.object_type is ObjectType.ENTITY]
         if not notions or not self._specs:
             return {root.ref: Plan({}, ()) for root in notions}
-        overall = self._overall()
-        counts = self._counts([root.ref for root in notions], overall)
+        counts = self._trust.counts([root.ref for root in notions], [spec.pair for spec in self._specs])
         plans = {}
         for root in notions:
             decisions = tuple(
-                self._decide(root, spec, counts.get((root.ref, spec)), overall.get(spec))
+                self._decide(root, spec, counts.at.get((root.ref, spec.pair)), counts.overall.get(spec.pair))
                 for spec in self._specs
             )
             overrides = {(row.relation, row.object_type): row.chosen_fanout for row in decisions}
             plans[root.ref] = Plan(overrides, decisions)
         return plans
 
-    def _overall(self) -> dict[FanoutSpec, int]:
-        """Read health and the global counts; nothing at all if any of it fails."""
-        if not self._trust:
-            return {}
-        found: dict[FanoutSpec, int] = {}
-        try:
-            for spec in self._specs:
-                count = self._statistics.global_count(*spec.pair)
-                if count is not None:
-                    found[spec] = self._in_scope(count)
-        except RetrievalStatsStoreError as error:
-            self._trust.lost("global_counter_read", error)
-            return {}
-        return found
-
-    def _counts(
-        self, hubs: Sequence[MemoryObjectRef], overall: dict[FanoutSpec, int]
-    ) -> dict[tuple[MemoryObjectRef, FanoutSpec], int]:
-        """Read the notions' counts; a failed read leaves that spec and the later ones without."""
-        found: dict[tuple[MemoryObjectRef, FanoutSpec], int] = {}
-        try:
-            for spec in self._specs:
-                if spec in overall:
-                    for hub, count in self._statistics.counts(hubs, *spec.pair).items():
-                        found[hub, spec] = self._in_scope(count)
-        except RetrievalStatsStoreError as error:
-            self._trust.lost("counter_read", error)
-        return found
-
-    def _in_scope(self, count: Count) -> int:
-        value: int = getattr(count, self._scope)
-        return value
-
     def _decide(
-        self, root: Root, spec: FanoutSpec, count: int | None, overall: int | None
+        self, root: Root, spec: FanoutSpec, at: Count | None, everywhere: Count | None
     ) -> SelectivityDecision:
+        count: int | None = getattr(at, self._scope, None)
+        overall: int | None = getattr(everywhere, self._scope, None)
         maximum = min(spec.maximum, self._limits.max_fanout_per_node)
         minimum = min(spec.minimum, maximum)
         support = 1.0 + min(max(root.score, 0.0), 1.0)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from charactermemory.errors import RetrievalStatsStoreError
-from charactermemory.ports.statistics import StatisticsStore
+from charactermemory.ids import MemoryObjectRef
+from charactermemory.ports.statistics import Counts, Health, Pair, StatisticsStore
+
+NOTHING = Counts(Health("unhealthy"))
+"""What is known where nothing may be relied on."""
 
 
 class Trust:
@@ -13,6 +19,19 @@ class Trust:
         """Take the store; nothing is read yet."""
         self.statistics = statistics
         self._healthy: bool | None = None
+
+    def counts(self, hubs: Collection[MemoryObjectRef], pairs: Sequence[Pair]) -> Counts:
+        """Return how common hubs are, with the statistics' health; nothing if they cannot be relied on."""
+        try:
+            found = self.statistics.counts(hubs, pairs)
+        except RetrievalStatsStoreError as error:
+            self._healthy = False
+            self.lost("health_check", error)
+            return NOTHING
+        self._healthy = found.health.state != "unhealthy"
+        if self._healthy and found.error:
+            self.lost("counter_read", found.error)
+        return found if self._healthy else NOTHING
 
     def __bool__(self) -> bool:
         if self._healthy is None:

@@ -23,6 +23,7 @@ import pytest
 from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.statistics import (
+    Best,
     Count,
     CountScope,
     Health,
@@ -38,8 +39,10 @@ from charactermemory.testing.statistics_model import (
     about,
     assert_equal_to_recount,
     best_of,
+    counts_of,
     memory,
     notion,
+    overall_of,
     random_projections,
     state,
 )
@@ -72,8 +75,8 @@ class StatisticsContract:
 
     def test_a_new_store_knows_nothing(self, store: StatisticsStore) -> None:
         """No counter reads as none, not as zeros; no cursor as zeros."""
-        assert store.counts([notion(1)], ABOUT, DERIVED) == {}
-        assert store.global_count(ABOUT, DERIVED) is None
+        assert counts_of(store, [notion(1)], ABOUT, DERIVED) == {}
+        assert overall_of(store, ABOUT, DERIVED) is None
         assert best_of(store, notion(1), ABOUT, DERIVED, "total", 5) == []
         assert store.states([memory(1)]) == {}
         assert store.edges_of([memory(1)]) == {}
@@ -84,7 +87,7 @@ class StatisticsContract:
     def test_empty_input_selects_and_changes_nothing(self, store: StatisticsStore) -> None:
         """Nothing asked, nothing answered; an empty projection still raises the mark."""
         store.apply(Projection((), ()), 3)
-        assert store.counts([], ABOUT, DERIVED) == {}
+        assert counts_of(store, [], ABOUT, DERIVED) == {}
         assert store.states([]) == {}
         assert store.edges_of([]) == {}
         assert store.cursor() == Cursor(0, 3)
@@ -93,8 +96,8 @@ class StatisticsContract:
         """All, active, and current ones."""
         states = [state(memory(1)), state(memory(2), superseded=True), state(memory(3), suppressed=True)]
         store.apply(about(notion(7), *states), 1)
-        assert store.counts([notion(7), notion(8)], ABOUT, DERIVED) == {notion(7): Count(3, 2, 1)}
-        assert store.global_count(ABOUT, DERIVED) == Count(3, 2, 1)
+        assert counts_of(store, [notion(7), notion(8)], ABOUT, DERIVED) == {notion(7): Count(3, 2, 1)}
+        assert overall_of(store, ABOUT, DERIVED) == Count(3, 2, 1)
 
     def test_relation_and_types_keep_counters_apart(self, store: StatisticsStore) -> None:
         """One id under three hub types, two object types and two relations."""
@@ -111,10 +114,10 @@ class StatisticsContract:
         ]
         store.apply(Projection(states, tuple(edges)), 1)
         one = Count(1, 1, 1)
-        assert store.counts(hubs, ABOUT, DERIVED) == dict.fromkeys(hubs, one)
-        assert store.global_count(ABOUT, DERIVED) == Count(3, 3, 3)
-        assert store.global_count(RelationType.MENTIONS, DERIVED) == one
-        assert store.counts(hubs, ABOUT, ObjectType.OBSERVATION) == {hubs[0]: one}
+        assert counts_of(store, hubs, ABOUT, DERIVED) == dict.fromkeys(hubs, one)
+        assert overall_of(store, ABOUT, DERIVED) == Count(3, 3, 3)
+        assert overall_of(store, RelationType.MENTIONS, DERIVED) == one
+        assert counts_of(store, hubs, ABOUT, ObjectType.OBSERVATION) == {hubs[0]: one}
         assert best_of(store, hubs[1], ABOUT, DERIVED, "current", 5) == [memory(5)]
 
     def test_an_edge_counts_once(self, store: StatisticsStore) -> None:
@@ -123,7 +126,7 @@ class StatisticsContract:
         projection = Projection((state(memory(1)),), (edge, edge))
         store.apply(projection, 1)
         store.apply(projection, 2)
-        assert store.global_count(ABOUT, DERIVED) == Count(1, 1, 1)
+        assert overall_of(store, ABOUT, DERIVED) == Count(1, 1, 1)
         assert store.edges_of([memory(1)]) == {memory(1): frozenset({edge})}
 
     def test_a_notion_at_a_notion_is_active_and_current(self, store: StatisticsStore) -> None:
@@ -131,7 +134,7 @@ class StatisticsContract:
         related = RelationType.ASSOCIATED_WITH
         edges = tuple(HubEdge(notion(1), related, notion(n)) for n in (3, 2))
         store.apply(Projection((), edges), 1)
-        assert store.counts([notion(1)], related, ObjectType.ENTITY) == {notion(1): Count(2, 2, 2)}
+        assert counts_of(store, [notion(1)], related, ObjectType.ENTITY) == {notion(1): Count(2, 2, 2)}
         assert best_of(store, notion(1), related, ObjectType.ENTITY, "current", 5) == [notion(2), notion(3)]
 
     # --- merging ---------------------------------------------------------------------------------
@@ -147,7 +150,7 @@ class StatisticsContract:
         ]
         for index in order:
             store.apply(versions[index], index + 1)
-        assert store.global_count(ABOUT, DERIVED) == Count(1, 0, 0)
+        assert overall_of(store, ABOUT, DERIVED) == Count(1, 0, 0)
         assert store.states([ref]) == {ref: state(ref, suppressed=True)}
         assert best_of(store, hub, ABOUT, DERIVED, "total", 5) == [ref]
         assert best_of(store, hub, ABOUT, DERIVED, "active", 5) == []
@@ -156,7 +159,7 @@ class StatisticsContract:
         """The order within a projection does not matter either."""
         ref = memory(1)
         store.apply(about(notion(7), state(ref, superseded=True), state(ref)), 1)
-        assert store.global_count(ABOUT, DERIVED) == Count(1, 1, 0)
+        assert overall_of(store, ABOUT, DERIVED) == Count(1, 1, 0)
 
     def test_a_state_reaches_every_edge_of_its_object(self, store: StatisticsStore) -> None:
         """A predecessor's counters drop at all its hubs when its state comes without its edges."""
@@ -165,19 +168,19 @@ class StatisticsContract:
         edges.append(HubEdge(memory(9, ObjectType.EPISODE), RelationType.DERIVED_FROM, ref))
         store.apply(Projection((state(ref),), tuple(edges)), 1)
         store.apply(Projection((state(ref, superseded=True),), ()), 2)
-        assert store.counts([notion(7), notion(8)], ABOUT, DERIVED) == {
+        assert counts_of(store, [notion(7), notion(8)], ABOUT, DERIVED) == {
             notion(7): Count(1, 1, 0),
             notion(8): Count(1, 1, 0),
         }
-        assert store.global_count(ABOUT, DERIVED) == Count(2, 2, 0)
-        assert store.global_count(RelationType.DERIVED_FROM, DERIVED) == Count(1, 1, 0)
+        assert overall_of(store, ABOUT, DERIVED) == Count(2, 2, 0)
+        assert overall_of(store, RelationType.DERIVED_FROM, DERIVED) == Count(1, 1, 0)
 
     def test_a_later_edge_takes_the_recorded_state(self, store: StatisticsStore) -> None:
         """An edge that comes without its object's state is weighed by the one recorded."""
         low, high = memory(1), memory(2)
         store.apply(Projection((state(low, suppressed=True, salience=0.1), state(high, salience=0.9)), ()), 1)
         store.apply(Projection((), tuple(HubEdge(notion(7), ABOUT, ref) for ref in (low, high))), 2)
-        assert store.global_count(ABOUT, DERIVED) == Count(2, 1, 1)
+        assert overall_of(store, ABOUT, DERIVED) == Count(2, 1, 1)
         assert best_of(store, notion(7), ABOUT, DERIVED, "total", 5) == [high, low]
 
     @pytest.mark.parametrize("seed", range(5))
@@ -218,8 +221,8 @@ class StatisticsContract:
         store.apply(about(notion(8), low, replace(gone, suppressed=True, current=False)), 2)
         store.apply(about(notion(9), replace(gone, suppressed=True, current=False)), 3)
         keys = [(notion(number), ABOUT, DERIVED) for number in (7, 8, 9, 10)]
-        assert store.best(keys, "current", 1) == {keys[0]: [memory(2)], keys[1]: [memory(1)]}
-        assert store.best([], "current", 1) == {}
+        assert store.best(keys, "current", 1).objects == {keys[0]: [memory(2)], keys[1]: [memory(1)]}
+        assert store.best([], "current", 1) == Best({}, {})
 
     def test_states_come_back_as_they_were(self, store: StatisticsStore) -> None:
         """To the microsecond, before 1970 and after 2038, with the local day given."""
@@ -260,7 +263,7 @@ class StatisticsContract:
         """Counters stay readable meanwhile."""
         store.apply(about(notion(7), state(memory(1))), 2)
         assert store.health(2) == Health("lagging")
-        assert store.global_count(ABOUT, DERIVED) == Count(1, 1, 1)
+        assert overall_of(store, ABOUT, DERIVED) == Count(1, 1, 1)
         store.advance(2)
         assert store.health(2) == Health("healthy")
 
@@ -287,7 +290,7 @@ class StatisticsContract:
         assert store.edges_of([memory(2)]) == {}
         assert_equal_to_recount(store, projections)
         store.apply(about(notion(7), state(memory(2))), 5)
-        assert store.counts([notion(7)], ABOUT, DERIVED) == {notion(7): Count(2, 2, 2)}
+        assert counts_of(store, [notion(7)], ABOUT, DERIVED) == {notion(7): Count(2, 2, 2)}
 
     def test_the_old_rows_serve_until_the_switch(self, store: StatisticsStore) -> None:
         """What is read while the new rows come in is the old state, and health stays as marked."""
@@ -298,12 +301,12 @@ class StatisticsContract:
         def projections() -> Iterator[Projection]:
             for n in range(2, 3_000):
                 yield about(notion(7), state(memory(n)))
-            seen.extend((store.global_count(ABOUT, DERIVED), store.health(1), store.cursor()))
+            seen.extend((overall_of(store, ABOUT, DERIVED), store.health(1), store.cursor()))
             seen.append(best_of(store, notion(7), ABOUT, DERIVED, "total", 5))
 
         store.rebuild(projections(), 1)
         assert seen == [Count(1, 1, 1), Health("unhealthy", "drift"), Cursor(0, 1), [memory(1)]]
-        assert store.global_count(ABOUT, DERIVED) == Count(2_998, 2_998, 2_998)
+        assert overall_of(store, ABOUT, DERIVED) == Count(2_998, 2_998, 2_998)
 
     def test_what_is_applied_meanwhile_is_in_the_new_rows(self, store: StatisticsStore) -> None:
         """Also when the rebuild read an object before it was forgotten; the marks tell of it."""
@@ -313,7 +316,7 @@ class StatisticsContract:
             yield about(notion(7), state(memory(1)))
 
         store.rebuild(projections(), 5)
-        assert store.global_count(ABOUT, DERIVED) == Count(2, 1, 1)
+        assert overall_of(store, ABOUT, DERIVED) == Count(2, 1, 1)
         assert store.states([memory(1)])[memory(1)].suppressed
         assert store.cursor() == Cursor(applied=5, high=6)
 
@@ -329,7 +332,7 @@ class StatisticsContract:
 
         with pytest.raises(LookupError):
             store.rebuild(projections(), 1)
-        assert store.global_count(ABOUT, DERIVED) == Count(1, 1, 1)
+        assert overall_of(store, ABOUT, DERIVED) == Count(1, 1, 1)
         assert store.health(1) == Health("unhealthy", "drift")
         store.rebuild([about(notion(7), state(memory(2)))], 1)
         assert best_of(store, notion(7), ABOUT, DERIVED, "total", 5) == [memory(2)]
@@ -348,7 +351,7 @@ class StatisticsContract:
             try:
                 for index in mine:
                     store.apply(projections[index], index + 1)
-                    count = store.global_count(ABOUT, DERIVED)
+                    count = overall_of(store, ABOUT, DERIVED)
                     assert count is None or count.total >= count.active >= count.current >= 0
             except BaseException as error:
                 errors.append(error)
@@ -404,13 +407,13 @@ class PersistentStatisticsContract(StatisticsContract):
         first, second = open_store("first"), open_store("second")
         first.apply(about(notion(7), state(memory(1))), 3)
         first.mark_unhealthy("drift")
-        assert second.counts([notion(7)], ABOUT, DERIVED) == {}
-        assert second.global_count(ABOUT, DERIVED) is None
+        assert counts_of(second, [notion(7)], ABOUT, DERIVED) == {}
+        assert overall_of(second, ABOUT, DERIVED) is None
         assert second.scan(None, 5) == []
         assert second.cursor() == Cursor(0, 0)
         assert second.health(0) == Health("healthy")
         second.rebuild([about(notion(7), state(memory(2)))], 1)
-        assert first.global_count(ABOUT, DERIVED) == Count(1, 1, 1)
+        assert overall_of(first, ABOUT, DERIVED) == Count(1, 1, 1)
         assert best_of(first, notion(7), ABOUT, DERIVED, "total", 5) == [memory(1)]
         assert first.health(3) == Health("unhealthy", "drift")
         first.close()

@@ -6,7 +6,8 @@ touches anyway, and so waits for the one before it instead of in a circle with i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from django.db.models import Case, F, IntegerField, Q, QuerySet, Subquery, Value, When
@@ -17,12 +18,15 @@ from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.merging import STANDINGS, Weight, microseconds, state_of
 from charactermemory.ports.statistics import (
+    Best,
     Count,
+    Counts,
     CountScope,
     Health,
     HubEdge,
     HubKey,
     ObjectState,
+    Pair,
     Projection,
 )
 from charactermemory.ports.vectors import Cursor
@@ -101,45 +105,43 @@ class OrmStatistics:
             return Health("unhealthy", cause)
         return Health("lagging") if applied < head else Health("healthy")
 
-    def counts(
-        self, hubs: Collection[MemoryObjectRef], relation: RelationType, object_type: ObjectType
-    ) -> dict[MemoryObjectRef, Count]:
-        """Return each hub's count; see the port."""
-        found: dict[MemoryObjectRef, Count] = {}
-        counters = (
-            self._serving()
-            .rows(EntityRelationCount)
-            .filter(relation=relation.value, object_type=object_type.value)
-        )
-        for part in parts(hubs, READ_AT_ONCE):
-            with reading(self._using):
-                rows = counters.filter(hub_id__in=[hub.id for hub in part])
-                for row in rows.values_list("hub_type", "hub_id", "total", "active", "current"):
-                    found[reference(row[0], row[1])] = Count(*row[2:])
-        return {hub: found[hub] for hub in hubs if hub in found}
-
-    def global_count(self, relation: RelationType, object_type: ObjectType) -> Count | None:
-        """Return the count over all hubs; see the port."""
+    def counts(self, hubs: Collection[MemoryObjectRef], pairs: Sequence[Pair]) -> Counts:
+        """Return how common hubs are; see the port."""
+        wanted = Q()
+        for relation, object_type in pairs:
+            wanted |= Q(relation=relation.value, object_type=object_type.value)
+        columns = ("relation", "object_type", "total", "active", "current")
+        overall: dict[Pair, Count] = {}
+        at: dict[tuple[MemoryObjectRef, Pair], Count] = {}
         with reading(self._using):
-            row = (
-                self._serving()
-                .rows(GlobalRelationCount)
-                .filter(relation=relation.value, object_type=object_type.value)
-                .values_list("total", "active", "current")
-                .first()
-            )
-        return Count(*row) if row else None
+            cause = self._health().values_list("cause", flat=True).first()
+            if pairs:
+                for row in self._serving().rows(GlobalRelationCount).filter(wanted).values_list(*columns):
+                    overall[_pair(row)] = Count(*row[2:])
+            for part in parts(hubs, READ_AT_ONCE) if pairs else ():
+                rows = self._serving().rows(EntityRelationCount).filter(wanted)
+                rows = rows.filter(hub_id__in=[hub.id for hub in part])
+                for *row, kind, hub_id in rows.values_list(*columns, "hub_type", "hub_id"):
+                    at[reference(kind, hub_id), _pair(row)] = Count(*row[2:])
+        known = {key: count for key, count in at.items() if key[0] in hubs}
+        return Counts(Health("unhealthy", cause) if cause else Health("healthy"), overall, known)
 
     def best(
-        self, hubs: Collection[HubKey], scope: CountScope, limit: int
-    ) -> dict[HubKey, list[MemoryObjectRef]]:
-        """Return each hub's best objects, by one indexed read for each standing in scope."""
+        self,
+        hubs: Collection[HubKey],
+        scope: CountScope,
+        limit: int,
+        others: Collection[MemoryObjectRef] = (),
+    ) -> Best:
+        """Return each hub's best objects, by one indexed read for each standing in scope; see the port."""
         found: dict[HubKey, list[MemoryObjectRef]] = {}
         with reading(self._using):
             for key in hubs if limit > 0 else ():
                 if best := self._best_of(key, scope, limit):
                     found[key] = best
-        return found
+            wanted = dict.fromkeys(chain(chain.from_iterable(found.values()), others))
+            weights = self._serving().weights(wanted)
+        return Best(found, {ref: state_of(ref, weight) for ref, weight in weights.items()})
 
     def _best_of(self, key: HubKey, scope: CountScope, limit: int) -> list[MemoryObjectRef]:
         hub, relation, object_type = key
@@ -201,6 +203,10 @@ class OrmStatistics:
 
     def _serving(self) -> Generation:
         return Generation(self._using, self._collection, Subquery(self._health().values("generation")[:1]))
+
+
+def _pair(row: Sequence[Any]) -> Pair:
+    return RelationType(row[0]), ObjectType(row[1])
 
 
 def _raised(column: str, to: int) -> Greatest:

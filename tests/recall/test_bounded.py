@@ -8,7 +8,7 @@ of the statistics.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -159,8 +159,11 @@ class Crowd:
 
     def ask(self, context: RetrievalContext, trusted: bool) -> list[Read]:
         """Retrieve, with statistics that are to be trusted or not, and return what was read."""
+        self.world.statistics.recover()
         if not trusted:
-            self.world.statistics.alter("health", lambda _: Health("unhealthy"))
+            unhealthy = Health("unhealthy")
+            self.world.statistics.alter("health", lambda _: unhealthy)
+            self.world.statistics.alter("counts", lambda found: replace(found, health=unhealthy))
         self.connection.reads.clear()
         self.statements.clear()
         assert not self.world.retrieve(context).rationale.degraded

@@ -193,7 +193,12 @@ def test_the_best_of_a_hub_are_confirmed_by_the_graph(world: World) -> None:
     world.knobs = with_about_fanout(3)
     foreign = belief(episode_ := episode(), entity_ids=(), salience_score=1.0)
     world.store(episode_, foreign)
-    world.statistics.alter("best", lambda answer: {key: [foreign.ref, *best] for key, best in answer.items()})
+    world.statistics.alter(
+        "best",
+        lambda answer: answer._replace(
+            objects={key: [foreign.ref, *best] for key, best in answer.objects.items()}
+        ),
+    )
 
     outcome = world.retrieve(
         topic=None, anchors=(known.id,), graph_limits=GraphLimits(max_hub_edges=4, max_depth=1)
@@ -224,7 +229,7 @@ def test_reading_less_changes_nothing(
     }
     usual = world.retrieve(**fields)
 
-    monkeypatch.setattr(reading, "READ_ALL", read_all)
+    monkeypatch.setattr(reading, "FEW", read_all)
     other = world.retrieve(**fields)
 
     assert other == usual
@@ -240,7 +245,7 @@ def test_a_pack_that_came_out_short_is_read_again_whole(
     world.store(happened, *said)
     world.forget(*said[1:15], statistics=False)
     world.vectors.script(dense=[(said[0], 0.9)])
-    monkeypatch.setattr(reading, "READ_ALL", 0)
+    monkeypatch.setattr(reading, "FEW", 0)
 
     outcome = world.retrieve(
         graph_limits={"max_fanout_per_node": 30}, section_limits={"salient_observations": 6}

@@ -11,12 +11,13 @@ from charactermemory.domain.objects import Entity
 from charactermemory.domain.scene import Participant, Scene
 from charactermemory.errors import OutOfDomain, RetrievalStatsStoreError
 from charactermemory.ids import ObjectType
-from charactermemory.ports.statistics import Count
+from charactermemory.ports.statistics import Count, Counts, Health
 from charactermemory.recall import FanoutSpec, GraphLimits, RecallKnobs, RetrievalOutcome
 from charactermemory.recall.roots import Candidate, Root
 from charactermemory.recall.selectivity import Planner, SelectivityDecision, budget, selectivity
 from charactermemory.recall.trust import Trust
 from charactermemory.testing.builders import NOON, belief, episode, notion, thread
+from charactermemory.testing.statistics_model import counts_of
 from tests.recall.world import World, refs_in
 
 ABOUT = (RelationType.ABOUT, ObjectType.DERIVED_MEMORY)
@@ -52,11 +53,15 @@ def decided(
 def counted(world: World, count: int, overall: int) -> None:
     """Let the statistics say that a notion has `count` of `overall` edges, whatever the pair."""
     world.statistics.recover()
-    for _ in range(3):
-        world.statistics.alter(
-            "counts", lambda _: {known: Count(count, count, count) for known in world.known}
-        )
-        world.statistics.alter("global_count", lambda _: Count(overall, overall, overall))
+    pairs = [spec.pair for spec in world.knobs.specs]
+    world.statistics.alter(
+        "counts",
+        lambda _: Counts(
+            Health("healthy"),
+            dict.fromkeys(pairs, Count(overall, overall, overall)),
+            {(known, pair): Count(count, count, count) for known in world.known for pair in pairs},
+        ),
+    )
 
 
 @pytest.fixture
@@ -208,7 +213,7 @@ def test_fallback_respects_the_minimum_within_the_cap(
 
 @pytest.mark.spec("recall-115")
 def test_unreadable_health_means_fallback_and_is_remembered(world: World, known: Entity) -> None:
-    world.statistics.fail("health", RetrievalStatsStoreError("sqlite", "disk I/O error"))
+    world.statistics.fail("counts", RetrievalStatsStoreError("sqlite", "disk I/O error"))
 
     outcome = world.retrieve(anchors=(known.id,))
 
@@ -222,18 +227,15 @@ def test_unreadable_health_means_fallback_and_is_remembered(world: World, known:
 
 @pytest.mark.spec("recall-116")
 def test_a_counter_that_cannot_be_read_falls_back_with_the_later_ones(world: World, known: Entity) -> None:
-    for _ in range(3):
-        world.statistics.alter("global_count", lambda _: Count(24, 24, 24))
-    reads = iter([{known.ref: Count(8, 8, 8)}])
-
-    def second_fails(_: object) -> object:
-        try:
-            return next(reads)
-        except StopIteration:
-            raise RetrievalStatsStoreError("sqlite", "disk I/O error") from None
-
-    for _ in range(3):
-        world.statistics.alter("counts", second_fails)
+    world.statistics.alter(
+        "counts",
+        lambda _: Counts(
+            Health("healthy"),
+            dict.fromkeys([ABOUT, INVOLVES], Count(24, 24, 24)),
+            {(known.ref, ABOUT): Count(8, 8, 8)},
+            RetrievalStatsStoreError("sqlite", "disk I/O error"),
+        ),
+    )
 
     rows = decided(world.retrieve(anchors=(known.id,)), known)
 
@@ -253,7 +255,9 @@ def test_what_is_out_of_scope_is_not_planned(world: World, known: Entity) -> Non
 
     assert set(decided(outcome, known)) == {INVOLVES}
     assert outcome.rationale.telemetry.selectivity.decision_count == 1
-    assert [call.args for call in world.statistics.calls if call.name == "global_count"] == [INVOLVES]
+    assert [call.args for call in world.statistics.calls if call.name == "counts"] == [
+        ([known.ref], [INVOLVES])
+    ]
 
 
 @pytest.mark.spec("recall-118")
@@ -269,7 +273,7 @@ def test_counts_follow_the_lifecycle_policy(world: World) -> None:
 
     default, suppressed = LifecyclePolicy(), LifecyclePolicy(include_suppressed=True)
     superseded = LifecyclePolicy(include_superseded=True)
-    assert world.statistics.inner.counts([about.ref], *ABOUT) == {about.ref: Count(4, 2, 2)}
+    assert counts_of(world.statistics.inner, [about.ref], *ABOUT) == {about.ref: Count(4, 2, 2)}
     assert (used(suppressed), used(default)) == (4, 2)
 
     world.store(belief(happened, supersedes=(held[2].id,)))

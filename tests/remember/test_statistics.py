@@ -11,6 +11,7 @@ from charactermemory.ids import ObjectType, about_link_id, supersedes_link_id
 from charactermemory.ports.statistics import Count
 from charactermemory.remember.outcome import CommitOptions
 from charactermemory.revise.drafts import ForgetMemoryDraft
+from charactermemory.testing.statistics_model import counts_of, overall_of
 from tests.support.plans import (
     belief,
     episode,
@@ -30,16 +31,13 @@ BROKEN = RetrievalStatsStoreError("sqlite", "disk I/O error")
 def about(rig: Rig, of: int) -> Count | None:
     """The counter of derived memories about notion `of`."""
     hub = notion_ref(of)
-    found: dict[object, Count] = rig.statistics.inner.counts(
-        [hub], RelationType.ABOUT, ObjectType.DERIVED_MEMORY
-    )
+    found = counts_of(rig.statistics.inner, [hub], RelationType.ABOUT, ObjectType.DERIVED_MEMORY)
     return found.get(hub)
 
 
 def about_anything(rig: Rig) -> Count | None:
     """The counter of derived memories about any notion."""
-    count: Count | None = rig.statistics.inner.global_count(RelationType.ABOUT, ObjectType.DERIVED_MEMORY)
-    return count
+    return overall_of(rig.statistics.inner, RelationType.ABOUT, ObjectType.DERIVED_MEMORY)
 
 
 def health(rig: Rig) -> str:

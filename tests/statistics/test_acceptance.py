@@ -30,6 +30,7 @@ from charactermemory.testing.builders import (
     observation,
     unknown_ref,
 )
+from charactermemory.testing.statistics_model import counts_of, overall_of
 from charactermemory.upkeep.projection import MissingEnds, project
 from tests.statistics.test_projection import ends, stored
 
@@ -69,7 +70,7 @@ def test_three_participants_are_three_edges(store: SqliteStatistics, record: Rec
     assert store.edges_of([item.ref]) == {
         item.ref: frozenset(HubEdge(person.ref, INVOLVES, item.ref) for person in people)
     }
-    assert store.global_count(INVOLVES, EPISODE) == Count(3, 3, 3)
+    assert overall_of(store, INVOLVES, EPISODE) == Count(3, 3, 3)
 
 
 @pytest.mark.spec("recall-122")
@@ -82,7 +83,7 @@ def test_a_replay_changes_no_counter(store: SqliteStatistics, record: Record) ->
     def counters() -> list[object]:
         pairs = [(INVOLVES, EPISODE), (ABOUT, DERIVED), (RelationType.OBSERVED_IN, ObjectType.OBSERVATION)]
         hubs = [person.ref, scene.ref]
-        return [(store.counts(hubs, *pair), store.global_count(*pair)) for pair in pairs]
+        return [(counts_of(store, hubs, *pair), overall_of(store, *pair)) for pair in pairs]
 
     record(*write)
     before = counters()
@@ -98,7 +99,7 @@ def test_a_speaker_makes_no_edge(store: SqliteStatistics, record: Record) -> Non
     record(said, beside=(scene,))
     assert [edge.hub for edge in store.edges_of([said.ref])[said.ref]] == [scene.ref]
     for relation in RelationType:
-        assert store.counts([speaker.ref], relation, ObjectType.OBSERVATION) == {}
+        assert counts_of(store, [speaker.ref], relation, ObjectType.OBSERVATION) == {}
 
 
 @pytest.mark.spec("recall-124")
@@ -107,7 +108,7 @@ def test_an_about_link_and_the_field_are_one_edge(store: SqliteStatistics, recor
     item = belief(entity_ids=(subject.id,))
     record(item, *derived_links(item), link(item, subject, ABOUT))
     assert store.edges_of([item.ref]) == {item.ref: frozenset({HubEdge(subject.ref, ABOUT, item.ref)})}
-    assert store.counts([subject.ref], ABOUT, DERIVED) == {subject.ref: Count(1, 1, 1)}
+    assert counts_of(store, [subject.ref], ABOUT, DERIVED) == {subject.ref: Count(1, 1, 1)}
 
 
 @pytest.mark.spec("recall-125")
@@ -121,20 +122,20 @@ def test_a_link_between_notions_is_two_edges_one_to_a_link_none(
         a.ref: frozenset({HubEdge(b.ref, related, a.ref)}),
         b.ref: frozenset({HubEdge(a.ref, related, b.ref)}),
     }
-    assert store.global_count(related, ENTITY) == Count(2, 2, 2)
-    assert store.global_count(related, ObjectType.MEMORY_LINK) is None
+    assert overall_of(store, related, ENTITY) == Count(2, 2, 2)
+    assert overall_of(store, related, ObjectType.MEMORY_LINK) is None
 
 
 @pytest.mark.spec("recall-126")
 def test_only_a_rebuild_loosens(store: SqliteStatistics, record: Record) -> None:
     active = belief(entity_ids=(notion().id,))
     record(active)
-    assert store.global_count(ABOUT, DERIVED) == Count(1, 1, 1)
+    assert overall_of(store, ABOUT, DERIVED) == Count(1, 1, 1)
     record(active.replace(retention_state=RetentionState.SUPPRESSED))
     record(active)
-    assert store.global_count(ABOUT, DERIVED) == Count(1, 0, 0)
+    assert overall_of(store, ABOUT, DERIVED) == Count(1, 0, 0)
     store.rebuild([project([stored(active)], {})], 3)
-    assert store.global_count(ABOUT, DERIVED) == Count(1, 1, 1)
+    assert overall_of(store, ABOUT, DERIVED) == Count(1, 1, 1)
 
 
 @pytest.mark.spec("recall-127")
@@ -144,7 +145,7 @@ def test_a_superseded_memory_is_active_and_not_current(store: SqliteStatistics, 
     b = belief(entity_ids=(subject.id,), supersedes=(a.id,))
     record(a)
     record(b, *derived_links(b), stored(a, b.id))
-    assert store.counts([subject.ref], ABOUT, DERIVED) == {subject.ref: Count(2, 2, 1)}
+    assert counts_of(store, [subject.ref], ABOUT, DERIVED) == {subject.ref: Count(2, 2, 1)}
 
 
 @pytest.mark.spec("recall-128")
@@ -171,7 +172,7 @@ def test_a_missing_end_is_named_and_the_rest_is_projected(store: SqliteStatistic
     assert str(lost) in cause.detail
     assert caught.value.references == (lost,)
     store.apply(caught.value.projection, 1)
-    assert store.counts([subject.ref], ABOUT, DERIVED) == {subject.ref: Count(1, 1, 1)}
+    assert counts_of(store, [subject.ref], ABOUT, DERIVED) == {subject.ref: Count(1, 1, 1)}
 
 
 @pytest.mark.spec("recall-131")
@@ -192,9 +193,9 @@ def test_a_negative_counter_is_an_error_and_means_fallback(tmp_path: Path, table
     assert decisions() == ["conservative_fallback"]
     with pytest.raises(RetrievalStatsStoreError) as caught:
         if table == "hub_count":
-            store.counts([subject.ref], ABOUT, DERIVED)
+            counts_of(store, [subject.ref], ABOUT, DERIVED)
         else:
-            store.global_count(ABOUT, DERIVED)
+            overall_of(store, ABOUT, DERIVED)
     assert caught.value.kind == "negative_counter"
     store.close()
 
@@ -221,8 +222,8 @@ def test_a_rebuild_from_the_graph_equals_a_projection_from_scratch(rig: "Rig") -
     assert hubs
     for relation in RelationType:
         for kind in ObjectType:
-            assert store.counts(hubs, relation, kind) == scratch.counts(hubs, relation, kind)
-            assert store.global_count(relation, kind) == scratch.global_count(relation, kind)
+            assert counts_of(store, hubs, relation, kind) == counts_of(scratch, hubs, relation, kind)
+            assert overall_of(store, relation, kind) == overall_of(scratch, relation, kind)
     scratch.close()
 
 

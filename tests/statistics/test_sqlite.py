@@ -21,6 +21,7 @@ from charactermemory.testing.statistics_model import (
     best_of,
     memory,
     notion,
+    overall_of,
     random_projections,
     state,
 )
@@ -178,7 +179,7 @@ def test_a_forked_child_is_refused_even_if_a_write_was_under_way(tmp_path: Path,
         forked.set()
         holder.join()
         store.apply(about(notion(7), state(memory(2))), 2)
-        print(store.global_count(ABOUT, DERIVED).total)
+        print(overall_of(store, ABOUT, DERIVED).total)
         """,
         tmp_path / "statistics.sqlite3" if kind == "file" else ":memory:",
     )
@@ -189,7 +190,7 @@ def test_a_read_waits_for_no_write(tmp_path: Path) -> None:
     store = SqliteStatistics(tmp_path / "statistics.sqlite3", "main")
     store.apply(about(notion(7), state(memory(1))), 1)
     with store._database.writing(), ThreadPoolExecutor(1) as reader:
-        assert reader.submit(store.global_count, ABOUT, DERIVED).result(timeout=5) == Count(1, 1, 1)
+        assert reader.submit(overall_of, store, ABOUT, DERIVED).result(timeout=5) == Count(1, 1, 1)
     store.close()
 
 
@@ -241,7 +242,7 @@ def test_a_killed_rebuild_changes_nothing_and_the_next_one_removes_its_rows(tmp_
     assert done.returncode == -9
     store = SqliteStatistics(path, "main")
     assert len(rows(path)["edge"]) == 2
-    assert store.global_count(ABOUT, DERIVED) == Count(1, 1, 1)
+    assert overall_of(store, ABOUT, DERIVED) == Count(1, 1, 1)
     assert store.health(1) == Health("unhealthy", "drift")
     store.rebuild([about(notion(7), state(memory(2)))], 1)
     assert {len(generations) for generations in rows(path).values()} == {1}
@@ -298,7 +299,7 @@ def steps_at_a_hub_of(size: int) -> dict[str, int]:
     found = {
         "best": steps(best_of, store, notion(7), ABOUT, DERIVED, "current", 5),
         "best of all": steps(best_of, store, notion(7), ABOUT, DERIVED, "total", 5),
-        "counts": steps(store.counts, [notion(7)], ABOUT, DERIVED),
+        "counts": steps(store.counts, [notion(7)], [(ABOUT, DERIVED)]),
         "edges": steps(store.edges_of, [memory(3)]),
         "page": steps(store.scan, memory(5), 10),
         "new": steps(store.apply, new, 2),

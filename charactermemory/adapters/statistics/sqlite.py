@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from os import PathLike
 from typing import Any
 
 from charactermemory.adapters.statistics.database import MEMORY, Database
 from charactermemory.adapters.statistics.merging import merge, recorded
 from charactermemory.adapters.statistics.rebuilding import rebuild
-from charactermemory.adapters.statistics.rows import edge_of, key_of, ref_of
-from charactermemory.domain.kinds import RelationType
+from charactermemory.adapters.statistics.rows import Key, edge_of, key_of, ref_of
 from charactermemory.errors import RetrievalStatsStoreError
-from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.merging import STANDINGS, Weight, state_of
 from charactermemory.ports.statistics import (
+    Best,
     Count,
+    Counts,
     CountScope,
     Health,
     HubEdge,
     HubKey,
     ObjectState,
+    Pair,
     Projection,
 )
 from charactermemory.ports.vectors import Cursor
@@ -83,37 +86,44 @@ class SqliteStatistics:
             applied, high, _ = self._serving(connection, "applied, high, cause")
         return Cursor(applied=applied, high=high)
 
-    def counts(
-        self, hubs: Collection[MemoryObjectRef], relation: RelationType, object_type: ObjectType
-    ) -> dict[MemoryObjectRef, Count]:
-        """Return each hub's count; see the port."""
-        counts = {}
+    def counts(self, hubs: Collection[MemoryObjectRef], pairs: Sequence[Pair]) -> Counts:
+        """Return how common hubs are; see the port."""
+        overall: dict[Pair, Count] = {}
+        at: dict[tuple[MemoryObjectRef, Pair], Count] = {}
+        error = None
         with self._database.reading() as connection:
-            generation = self._generation(connection)
-            for hub in hubs:
-                row = connection.execute(
-                    "SELECT total, active, current FROM hub_count WHERE generation = ?"
-                    " AND hub = ? AND hub_type = ? AND relation = ? AND object_type = ?",
-                    (generation, *key_of(hub), relation.rank, object_type.rank),
-                ).fetchone()
-                if row:
-                    counts[hub] = _count(row, f"{hub} {relation.value} {object_type.value}")
-        return counts
-
-    def global_count(self, relation: RelationType, object_type: ObjectType) -> Count | None:
-        """Return the count over all hubs; see the port."""
-        with self._database.reading() as connection:
-            row = connection.execute(
-                "SELECT total, active, current FROM global_count"
-                " WHERE generation = ? AND relation = ? AND object_type = ?",
-                (self._generation(connection), relation.rank, object_type.rank),
-            ).fetchone()
-        return _count(row, f"all {relation.value} {object_type.value}") if row else None
+            generation, cause = self._serving(connection, "id, cause")
+            try:
+                for pair in pairs:
+                    relation, object_type = pair
+                    place = (generation, relation.rank, object_type.rank)
+                    row = connection.execute(
+                        "SELECT total, active, current FROM global_count"
+                        " WHERE generation = ? AND relation = ? AND object_type = ?",
+                        place,
+                    ).fetchone()
+                    if row:
+                        overall[pair] = _count(row, f"all {relation.value} {object_type.value}")
+                    for hub in hubs:
+                        row = connection.execute(
+                            "SELECT total, active, current FROM hub_count WHERE generation = ?"
+                            " AND relation = ? AND object_type = ? AND hub = ? AND hub_type = ?",
+                            (*place, *key_of(hub)),
+                        ).fetchone()
+                        if row:
+                            at[hub, pair] = _count(row, f"{hub} {relation.value} {object_type.value}")
+            except RetrievalStatsStoreError as found:
+                error = found
+        return Counts(_health(cause), overall, at, error)
 
     def best(
-        self, hubs: Collection[HubKey], scope: CountScope, limit: int
-    ) -> dict[HubKey, list[MemoryObjectRef]]:
-        """Return each hub's best objects, by one indexed read for each standing in scope."""
+        self,
+        hubs: Collection[HubKey],
+        scope: CountScope,
+        limit: int,
+        others: Collection[MemoryObjectRef] = (),
+    ) -> Best:
+        """Return each hub's best objects, by one indexed read for each standing in scope; see the port."""
         found: dict[HubKey, list[MemoryObjectRef]] = {}
         with self._database.reading() as connection:
             generation = self._generation(connection)
@@ -132,13 +142,14 @@ class SqliteStatistics:
                     found[hub, relation, object_type] = [
                         ref_of(object_id, object_type.rank) for _, _, object_id in rows[:limit]
                     ]
-        return found
+            wanted = dict.fromkeys(chain(chain.from_iterable(found.values()), others))
+            weights = recorded(connection, generation, [key_of(ref) for ref in wanted])
+        return Best(found, _states(weights))
 
     def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:
         """Return the recorded states among `refs`."""
         with self._database.reading() as connection:
-            found = recorded(connection, self._generation(connection), [key_of(ref) for ref in refs])
-        return {(ref := ref_of(*key)): state_of(ref, weight) for key, weight in found.items()}
+            return _states(recorded(connection, self._generation(connection), [key_of(ref) for ref in refs]))
 
     def scan(self, after: MemoryObjectRef | None, limit: int) -> list[ObjectState]:
         """Page through all states in ref order."""
@@ -172,9 +183,7 @@ class SqliteStatistics:
         """Return the health, given the graph's last commit number."""
         with self._database.reading() as connection:
             applied, cause = self._serving(connection, "applied, cause")
-        if cause is not None:
-            return Health("unhealthy", cause)
-        return Health("lagging") if applied < head else Health("healthy")
+        return _health(cause, lagging=applied < head)
 
     def mark_unhealthy(self, cause: str) -> None:
         """Record why the store is not to be trusted; kept until `rebuild`, the last cause winning."""
@@ -204,6 +213,16 @@ class SqliteStatistics:
         if row is None:
             raise RetrievalStatsStoreError("sqlite", f"the rows of {self._collection} were removed")
         return row
+
+
+def _health(cause: str | None, lagging: bool = False) -> Health:
+    if cause is not None:
+        return Health("unhealthy", cause)
+    return Health("lagging" if lagging else "healthy")
+
+
+def _states(weights: Mapping[Key, Weight]) -> dict[MemoryObjectRef, ObjectState]:
+    return {(ref := ref_of(*key)): state_of(ref, weight) for key, weight in weights.items()}
 
 
 def _count(row: tuple[int, int, int], what: str) -> Count:
