@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from collections.abc import Callable
@@ -79,7 +80,7 @@ def compose(
         opening.callback(vectors.close)
         store = statistics(collection) if statistics else _statistics(settings, collection)
         opening.callback(store.close)
-        key = _key(settings, collection, graph)
+        key = _key(settings, collection)
         shared = _coordination.acquire(Path(key), lambda: _Coordination(graph, vectors, store))
         opening.callback(_coordination.release, Path(key), shared)
         stores = Stores(
@@ -125,15 +126,16 @@ class _Coordination:
 
 
 _coordination: HandleRegistry[_Coordination] = HandleRegistry()
+_in_memory = itertools.count(1)
 
 
-def _key(settings: Settings, collection: str, graph: GraphStore) -> str:
-    """Name what a coordination belongs to: a store folder, an endpoint, or one store in memory."""
+def _key(settings: Settings, collection: str) -> str:
+    """Name what a coordination belongs to: a store folder, an endpoint, or one store in memory, never shared."""
     if settings.graph_store_mode == "persistent":
         return f"{os.path.realpath(settings.oxigraph_path or '.')}/{collection}"
     if settings.graph_store_mode == "service":
         return f"/service/{settings.oxigraph_url}/{collection}"
-    return f"/memory/{id(graph)}"
+    return f"/memory/{next(_in_memory)}"
 
 
 def _embedder(settings: Settings, given: EmbeddingProvider | None) -> EmbeddingProvider:

@@ -65,11 +65,21 @@ def rebuild_statistics(stores: Stores) -> int:
         StoreError: a store could not be read or written; the old rows stay.
     """
     started = stores.graph.head()
-    stores.statistics.rebuild(projections(stores.graph, pages(stores.graph)), started)
+    stores.statistics.rebuild(_everything(stores), started)
     stores.statistics_ledger.swept(started)
     if not stores.shared:
         stores.statistics.advance(stores.statistics_ledger.applied())
     return stores.statistics.cursor().applied
+
+
+def _everything(stores: Stores) -> Iterator[Projection]:
+    """Yield the projections of all that is stored; in the end, say how much of the graph was seen.
+
+    Commits land while it is read. What was seen of them is made durable before the rows take over that rest on it,
+    and the store's `high` covers it, as in every derive.
+    """
+    yield from projections(stores.graph, pages(stores.graph))
+    stores.statistics.apply(Projection((), ()), synced_head(stores))
 
 
 def rebuild_vectors(

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
 from charactermemory.adapters.oxigraph.in_memory import InMemoryConnection
@@ -32,8 +33,8 @@ class FragileGround(MemoryGround):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._path = folder / "statistics.sqlite3"
-        self._synced: list[Any] | None = None
-        """The graph as of its last sync; None if nothing was written since."""
+        self._unsynced: list[list[Any]] = []
+        """The graph as of its last sync, and after every update since; empty if there was none."""
         self._flushed = self._index_now()
 
     def _open_statistics(self, steps: Steps) -> Stepped:
@@ -42,17 +43,26 @@ class FragileGround(MemoryGround):
     def note(self, step: Step, moment: Moment) -> None:
         """Keep account of what is durable."""
         match (step.port, step.name, moment):
-            case ("graph", "update", "before") if self._synced is None:
-                self._synced = self._graph_now()
+            case ("graph", "update", "before") if not self._unsynced:
+                self._unsynced = [self._graph_now()]
+            case ("graph", "update", "after"):
+                self._unsynced.append(self._graph_now())
             case ("graph", "sync", "after"):
-                self._synced = None
+                self._unsynced = []
             case ("index", "flush", "after") | ("index rebuild", "switch", "after"):
                 self._flushed = self._index_now()
 
-    def cut_power(self, *, index_too: bool) -> None:
-        """Take back what was not made durable; of the index perhaps nothing, for disks also write unasked."""
-        if self._synced is not None:
-            self._put_graph(self._synced)
+    @property
+    def ahead(self) -> bool:
+        """Whether the graph holds what no sync has made durable."""
+        return bool(self._unsynced)
+
+    def cut_power(self, random: Random, *, index_too: bool) -> None:
+        """Take back what was not made durable: of the graph's log an end of any length, for disks also write
+        unasked; of the index all since its last flush, or nothing.
+        """
+        if self._unsynced:
+            self._put_graph(random.choice(self._unsynced[:-1]))
         if index_too:
             self.index._serving = _copied(self._flushed)
 
@@ -80,7 +90,7 @@ class FragileGround(MemoryGround):
     def _put_graph(self, quads: list[Any]) -> None:
         self.connection = InMemoryConnection()
         self.connection._engine.store.extend(quads)
-        self._synced = None
+        self._unsynced = []
 
     def _index_now(self) -> _Generation:
         return _copied(self.index._serving)

@@ -17,7 +17,7 @@ from charactermemory.errors import (
     UnknownObjectRef,
     WritePlanValidationRejected,
 )
-from charactermemory.ids import MemoryObjectRef
+from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.memory import CharacterMemory
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.remember.outcome import CommitOptions
@@ -42,9 +42,20 @@ from tests.support.plans import (
 )
 from tests.support.steps import Moment, Step
 
-EVENINGS = range(0x100, 0x160, 0x10)
+EVENINGS = range(0x100, 0x1C0, 0x10)
 """Few, so that the writers often meet: the same plan twice, or a forget of what another has just stored."""
 OLD_MEMORIES = (0x13, 0x15, 0x23, 0x24)
+WRITES = {
+    ("index", "write"),
+    ("index rebuild", "switch"),
+    ("statistics", "apply"),
+    ("statistics", "advance"),
+    ("statistics", "rebuild"),
+}
+"""Steps after which a derived store says something else than before."""
+TELLING = {("graph", "sync"), *WRITES}
+HOLD_UPS = (20, 60, 150)
+"""Turns; a deed with all that is derived from it takes about 30."""
 DEEDS_OF_A_WRITER = 4
 DEEDS_OF_THE_KEEPER = 2
 
@@ -75,7 +86,7 @@ def evening(number: int) -> RememberWritePlan:
 
 def writer(memory: CharacterMemory, random: Random, acknowledge: Acknowledge) -> None:
     """Do some deeds, one after the other."""
-    deeds = (remember, remember, remember, forget, forget, forget_within, correct, relate)
+    deeds = (*[remember] * 5, *[forget_the_latest] * 4, forget, forget_within, correct, relate)
     for _ in range(DEEDS_OF_A_WRITER):
         try:
             random.choice(deeds)(memory, random, acknowledge)
@@ -98,6 +109,19 @@ def forget(memory: CharacterMemory, random: Random, acknowledge: Acknowledge) ->
     numbers = [0x10, 0x20, *EVENINGS]
     targets = [*map(episode_ref, numbers), *(memory_ref(number + 3) for number in numbers)]
     _forget(memory, random.choice(targets), acknowledge)
+
+
+def forget_the_latest(memory: CharacterMemory, random: Random, acknowledge: Acknowledge) -> None:
+    """Forget something that has just been stored, while its writer may still be at work on it."""
+    head = memory.stores.graph.head()
+    targets = [
+        ref
+        for receipt in memory.stores.graph.receipts(head - 1, head)
+        for ref in receipt.objects
+        if ref.object_type in (ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY)
+    ]
+    if targets:
+        _forget(memory, random.choice(targets), acknowledge)
 
 
 def forget_within(memory: CharacterMemory, random: Random, acknowledge: Acknowledge) -> None:
@@ -140,12 +164,18 @@ def keeper(memory: CharacterMemory, random: Random) -> None:
 
 
 @contextmanager
-def taking_turns(ground: Ground, turns: Turns, note: Callable[[Step, Moment], None]) -> Iterator[None]:
-    """Open the ground's memory so that its threads give the turn on before every step."""
+def taking_turns(
+    ground: Ground, turns: Turns, random: Random, note: Callable[[Step, Moment], None]
+) -> Iterator[None]:
+    """Open the ground's memory so that its threads give the turn on before every step.
+
+    Before a step that tells others something they are often held up long enough for others to do much meanwhile.
+    """
 
     def watch(step: Step, moment: Moment) -> None:
         if moment == "before":
-            turns.give()
+            telling = (step.port, step.name) in TELLING
+            turns.give(hold_up=random.choice(HOLD_UPS) if telling and random.random() < 0.5 else 0)
         note(step, moment)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -158,7 +188,8 @@ def taking_turns(ground: Ground, turns: Turns, note: Callable[[Step, Moment], No
 
 def assert_whole(memory: CharacterMemory, acknowledged: set[tuple[str, str]]) -> None:
     """After a sweep: graph, index and statistics agree, and nothing that was acknowledged is missing."""
-    assert memory.upkeep.verify().found == ()
+    found = memory.upkeep.verify().found
+    assert found == (), f"the stores differ: {', '.join(map(str, found))}"
     graph, stores = memory.stores.graph, memory.stores
     stored = {ref: item for refs in pages(graph) for ref, item in graph.read(refs).items()}
     wanted = {ref: surface_of(item.object) for ref, item in stored.items() if item.current}

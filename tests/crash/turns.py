@@ -1,4 +1,4 @@
-"""Threads that take turns: only one runs at a time, and who goes on is drawn at every step."""
+"""Threads that take turns: only one runs at a time, and at every step it is drawn whether another goes on."""
 
 from __future__ import annotations
 
@@ -21,16 +21,26 @@ class _Actor:
     act: Callable[[], None]
     turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     ended: bool = False
+    waiting: bool = False
+    held_up_till: int = 0
     error: BaseException | None = None
 
 
 class Turns:
-    """Gives one thread after the other its turn. At `end_at` turns the process dies, and all threads with it."""
+    """Gives one thread after the other its turn. At `end_at` turns the process dies, and all threads with it.
 
-    def __init__(self, random: Random, die: Callable[[], None], end_at: int | None) -> None:
+    The one that runs goes on until, with the chance `change` at every step, another is drawn, or it waits. A small
+    chance lets one do much between two steps of another, which is what most races need; a great one mixes them.
+    """
+
+    def __init__(
+        self, random: Random, die: Callable[[], None], end_at: int | None, change: float = 1.0
+    ) -> None:
         self._random = random
         self._die = die
         self._end_at = end_at
+        self._change = change
+        self._taken = 0
         self._back = threading.Semaphore(0)
         self._here = threading.local()
         self._dead = False
@@ -45,23 +55,32 @@ class Turns:
         threads = [threading.Thread(target=self._run, args=(actor,)) for actor in actors]
         for thread in threads:
             thread.start()
-        turns = 0
+        last: _Actor | None = None
         while running := [actor for actor in actors if not actor.ended]:
-            if turns == self._end_at:
+            if self._taken == self._end_at:
                 self._dead = True
                 self._die()
-            self._random.choice(running).turn.release()
+            last = self._next(running, last)
+            last.turn.release()
             self._back.acquire()
-            turns += 1
-            if turns > MOST_TURNS:
+            self._taken += 1
+            if self._taken > MOST_TURNS:
                 self._dead = True
         for thread in threads:
             thread.join()
-        assert turns <= MOST_TURNS, "the actors wait for one another"
+        assert self._taken <= MOST_TURNS, "the actors wait for one another"
         for actor in actors:
             if actor.error is not None:
                 raise actor.error
         return self._dead
+
+    def _next(self, running: list[_Actor], last: _Actor | None) -> _Actor:
+        """Choose who goes on: of those that could, if any, one that is not held up."""
+        free = [actor for actor in running if not actor.waiting] or running
+        free = [actor for actor in free if actor.held_up_till <= self._taken] or free
+        if last in free and self._random.random() >= self._change:
+            return last
+        return self._random.choice(free)
 
     def _run(self, actor: _Actor) -> None:
         actor.turn.acquire()
@@ -75,13 +94,26 @@ class Turns:
         actor.ended = True
         self._back.release()
 
-    def give(self) -> None:
-        """Give the turn back; return when it comes again. A thread that takes no turns goes on at once."""
+    def end(self) -> None:
+        """Let the process die here: no thread takes another step."""
+        if getattr(self._here, "actor", None) is not None:
+            self._end_at = self._taken + 1
+
+    def give(self, *, waiting: bool = False, hold_up: int = 0) -> None:
+        """Give the turn back; return when it comes again. A thread that takes no turns goes on at once.
+
+        Args:
+            waiting: whether this thread waits for another.
+            hold_up: turns that others have first, as long as they can do something with them.
+        """
         actor: _Actor | None = getattr(self._here, "actor", None)
         if actor is None:
             return
+        actor.waiting = waiting
+        actor.held_up_till = self._taken + hold_up
         self._back.release()
         actor.turn.acquire()
+        actor.waiting = False
         if self._dead:
             raise Crash
 
@@ -96,7 +128,7 @@ class Mutex:
 
     def __enter__(self) -> None:
         while self._owner not in (None, threading.get_ident()):
-            self._turns.give()
+            self._turns.give(waiting=True)
         self._owner = threading.get_ident()
         self._depth += 1
 

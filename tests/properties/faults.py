@@ -78,16 +78,18 @@ def receipt_named_by_plan(patch: pytest.MonkeyPatch) -> None:
 
 def late_upsert(patch: pytest.MonkeyPatch) -> None:
     """A derive writes by what the graph said before it embedded, not by what it says under the lock."""
-    before: dict[tuple[MemoryObjectRef, ...], Reading] = {}
+    before: dict[tuple[int, tuple[MemoryObjectRef, ...]], tuple[Stores, Reading]] = {}
 
     def embed(stores: Stores, target: Any, refs: Sequence[MemoryObjectRef], *known: Any) -> Any:
-        before[tuple(refs)] = read_synced(stores, refs)
+        before[id(stores), tuple(refs)] = stores, read_synced(stores, refs)
         return embed_lacking(stores, target, refs, *known)
 
+    def read(stores: Stores, refs: Sequence[MemoryObjectRef]) -> Reading:
+        _, reading = before.pop((id(stores), tuple(refs)), (stores, None))
+        return reading or read_synced(stores, refs)
+
     patch.setattr(derive, "embed_lacking", embed)
-    patch.setattr(
-        derive, "read_synced", lambda stores, refs: before.get(tuple(refs)) or read_synced(stores, refs)
-    )
+    patch.setattr(derive, "read_synced", read)
 
 
 def guard_dropped(patch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from tests.properties.faults import FAULTS, Fault
 from tests.properties.playing import Violation
 from tests.properties.sequences import fixed, play_in_memory, sequences
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 SEQUENCES = 40
 """More than any fault needs; those that hold without a fault begin with them."""
 

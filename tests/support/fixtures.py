@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -59,3 +60,11 @@ def rig(open_rig: OpenRig) -> Rig:
 def memory(rig: Rig) -> CharacterMemory:
     """The memory of `rig`, for tests that need nothing else."""
     return rig.memory
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index's place in the log moves by commits alone: what happens does not depend on the machine's speed."""
+    from charactermemory.upkeep import derive
+
+    monkeypatch.setattr(derive, "FLUSH_SECONDS", math.inf)
