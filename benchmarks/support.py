@@ -186,19 +186,22 @@ def shard_of(memory: CharacterMemory) -> Any:
     return memory.stores.vectors._store.generation._shard  # type: ignore[attr-defined]
 
 
+def people() -> RememberWritePlan:
+    """Return the plan of the people of this life, of whom its moments speak."""
+    provenance = CandidateProvenance.unavailable(ProducerKind.CALLER)
+    drafts = [
+        EntityDraft(id=notion_id(n), created_at=_BIRTH, schema_version=SCHEMA_VERSION)
+        for n in range(_NOTIONS)
+    ]
+    return RememberWritePlan.new().with_candidates(*(candidate(draft, provenance) for draft in drafts))
+
+
 def grow(root: Path, moments: int) -> None:
     """Bring a memory under `root` to `moments` moments, past the commit path: loading them is no measurement."""
     with open_memory(root) as memory:
         stores = memory.stores
         if stores.graph.head() == 0:
-            provenance = CandidateProvenance.unavailable(ProducerKind.CALLER)
-            people = [
-                EntityDraft(id=notion_id(n), created_at=_BIRTH, schema_version=SCHEMA_VERSION)
-                for n in range(_NOTIONS)
-            ]
-            memory.commit(
-                RememberWritePlan.new().with_candidates(*(candidate(draft, provenance) for draft in people))
-            )
+            memory.commit(people())
         start = stores.graph.head() - 1
         if moments <= start:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,11 @@ class Principal:
 
     user: Any
     key: ApiKey | None = None
+
+    @property
+    def scopes(self) -> Collection[str]:
+        """The actions that its key leaves; all of them without one."""
+        return tuple(Action) if self.key is None else self.key.scopes
 
     @property
     def id(self) -> str:

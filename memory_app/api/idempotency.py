@@ -87,17 +87,19 @@ def _claim(call: Call, key: str, options: ApiOptions) -> IdempotencyRecord:
     now = timezone.now()
     place = {"principal": call.who.id, "collection": call.collection.name, "key": key}
     fingerprint = _fingerprint(call)
-    IdempotencyRecord.objects.filter(**place, expires_at__lte=now).delete()
-    try:
-        with transaction.atomic():
-            return IdempotencyRecord.objects.create(
-                **place,
-                fingerprint=fingerprint,
-                lease_expires_at=now + LEASE,
-                expires_at=now + timedelta(hours=options.idempotency_hours),
-            )
-    except IntegrityError:
-        record = IdempotencyRecord.objects.get(**place)
+    record = None
+    while record is None:
+        try:
+            with transaction.atomic():
+                return IdempotencyRecord.objects.create(
+                    **place,
+                    fingerprint=fingerprint,
+                    lease_expires_at=now + LEASE,
+                    expires_at=now + timedelta(hours=options.idempotency_hours),
+                )
+        except IntegrityError:
+            IdempotencyRecord.objects.filter(**place, expires_at__lte=now).delete()
+            record = IdempotencyRecord.objects.filter(**place).first()
     if record.fingerprint != fingerprint:
         raise Unprocessable(
             "This idempotency key came with another request before.", "idempotency_key_reused"

@@ -10,7 +10,7 @@ from rest_framework.exceptions import PermissionDenied
 
 from memory_app.api.actions import Action, Principal
 from memory_app.api.problems import NotFound
-from memory_app.models import ApiKey, MemoryCollection
+from memory_app.models import MemoryCollection
 
 OWNER = frozenset({Action.READ, Action.WRITE, Action.REVIEW})
 PERMISSIONS: Mapping[Action, str] = {
@@ -42,15 +42,9 @@ class AccessPolicy:
 
     def may_create(self, principal: Principal) -> bool:
         """Whether the principal may create collections: Django's add permission, and the scope in a key."""
-        allowed = principal.key is None or Action.OPERATE in principal.key.scopes
-        return allowed and principal.user.has_perm("memory_app.add_memorycollection")
-
-    def may(self, principal: Principal, collection: MemoryCollection, action: Action) -> bool:
-        """Whether the principal may do `action` to the collection."""
-        key = principal.key
-        if key is not None and (action not in key.scopes or not _bound(key, collection)):
-            return False
-        return self.user_may(principal.user, collection, action)
+        return Action.OPERATE in principal.scopes and principal.user.has_perm(
+            "memory_app.add_memorycollection"
+        )
 
     def collections(self, principal: Principal) -> QuerySet[MemoryCollection]:
         """Return the collections that exist for the principal."""
@@ -63,20 +57,23 @@ class AccessPolicy:
 def admit(policy: AccessPolicy, principal: Principal, name: str, action: Action) -> MemoryCollection:
     """Return the collection called `name`, if the principal may do `action` to it.
 
+    A key must be bound to the collection and have the scope, whatever the policy says of its user.
+
     Raises:
         NotFound: there is none, or the principal may do nothing to it; both take the same work and say the
             same, so that nobody learns which collections there are.
         PermissionDenied: the principal may do something to it, and not this.
     """
-    found = MemoryCollection.objects.filter(name=name).first()
+    rows = MemoryCollection.objects.all() if principal.key is None else principal.key.collections.all()
+    found = rows.filter(name=name).first()
     judged = found or MemoryCollection()
-    if policy.may(principal, judged, action) and found is not None:
+
+    def may(wanted: Action) -> bool:
+        return wanted in principal.scopes and policy.user_may(principal.user, judged, wanted)
+
+    if may(action) and found is not None:
         return found
-    others = [policy.may(principal, judged, other) for other in Action if other is not action]
+    others = [may(other) for other in Action if other is not action]
     if found is None or not any(others):
         raise NotFound("There is no such collection.", code="collection_not_found")
     raise PermissionDenied(f"This needs the {action.value} right on the collection.", code="scope_missing")
-
-
-def _bound(key: ApiKey, collection: MemoryCollection) -> bool:
-    return key.collections.filter(pk=collection.pk or 0).exists()
