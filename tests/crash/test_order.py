@@ -209,6 +209,25 @@ def test_the_statistics_do_not_say_less_than_they_have_seen(
     assert "graph.sync" in after[: after.index("statistics.apply")]
 
 
+def test_rebuilt_statistics_do_not_say_less_than_they_have_seen(
+    indexed: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit lands after the rebuild began: the new rows follow it, and say so; what was read is synced."""
+    stores = indexed.memory.stores
+    after: list[str] = []
+
+    def act() -> None:
+        supersede(indexed, 0x13)
+        indexed.steps.watch = lambda step, moment: after.append(f"{step.port}.{step.name} {moment}")
+
+    before_read(indexed, monkeypatch, memory_ref(0x13), act)
+    indexed.memory.upkeep.rebuild_statistics()
+    (state,) = stores.statistics.states([memory_ref(0x13)]).values()
+    assert not state.current
+    assert stores.statistics.cursor().high == stores.graph.head()
+    assert "graph.sync after" in after[: after.index("statistics.rebuild after")]
+
+
 class Slow:
     """A store whose updates have taken effect, and are seen, before they come back."""
 
