@@ -67,6 +67,8 @@ def run(data: Path, *keys: str) -> Run:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Of whoever runs the tests in the background it would inherit that Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         hung = threading.Timer(120, process.kill)
         hung.start()
