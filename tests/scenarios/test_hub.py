@@ -64,9 +64,11 @@ def test_a_user_who_is_in_everything_floods_nothing(story: Story, about: About) 
         day = story.happened(50 + number, (uma, "It is windy today."), present=[uma, ivo])
         story.concluded(DerivedType.CLAIM, text, day, about=[uma], salience_score=0.2)
 
-    asked = story.asked("What does Uma want with the dinghy?", day=60, profile="automatic")
+    named = story.asked("What does Uma want with the dinghy?", day=60, profile="automatic")
+    present = story.asked("What is it with the dinghy?", here=[uma, ivo], day=60, profile="automatic")
 
-    assert set(asked.section(Section.DERIVED_MEMORIES)) == set(DINGHY)
+    assert set(named.section(Section.DERIVED_MEMORIES)) == set(DINGHY)
+    assert set(present.section(Section.DERIVED_MEMORIES)) == set(DINGHY)
 
 
 def test_somebody_rare_still_brings_what_is_about_them(story: Story) -> None:
