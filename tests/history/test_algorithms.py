@@ -223,12 +223,30 @@ def test_a_token_budget_is_never_exceeded(storage):
     # Two messages more, the next turn, would not have fitted.
     assert cost(window) + 2 * approximate_tokens(talk[-1]) > 350
 
+    for budget in range(70, 2_000, 70):
+        manager.algorithm = TokenBudget(budget)
+        window = manager.get_thread("t").messages
+        assert cost(window) <= budget
+        assert [message.role for message in window[:2]] == ["system", "user"]
+    manager.algorithm = TokenBudget(400, reserve=50)
     huge = manager.add_message("t", "x" * 5000, "user")
     assert [message.id for message in manager.get_thread("t").messages] == [talk[0].id, huge.id]
 
-    plain = Message("", "assistant")
-    calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "y" * 400}}]
-    assert approximate_tokens(Message("", "assistant", tool_calls=calls)) > approximate_tokens(plain) + 100
+    # What a call costs counts with its JSON: with a long one the turn before does not fit any more.
+    def called_with(arguments):
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+        asked, answered = Message("go", "user"), Message("done", "tool", tool_call_id="c")
+        return [asked, Message(None, "assistant", tool_calls=[call]), answered, Message("so", "assistant")]
+
+    budget = cost(called_with("y" * 800)) + 1
+    assert budget > 200
+    for arguments, kept in (("y" * 10, 6), ("y" * 800, 4)):
+        manager.delete_thread("t")
+        manager.create_thread(thread_id="t")
+        manager.add_messages("t", [*said("user", "assistant"), *called_with(arguments)])
+        manager.algorithm = TokenBudget(budget)
+        window = manager.get_thread("t").messages
+        assert (len(window), window[-4].content) == (kept, "go")
 
 
 def test_a_token_budget_reads_no_more_than_it_needs(storage, monkeypatch):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from charactermemory.history import BaseStorage, HistoryManager, MemoryStorage, SQLiteStorage
+from charactermemory.history import BaseStorage, HistoryManager, SQLiteStorage
 from charactermemory.integrations.openai import with_history
 from charactermemory.testing.openai_stub import OpenAIStub
 
@@ -18,14 +18,26 @@ def stub() -> Iterator[OpenAIStub]:
         yield running
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+STORAGES = [
+    "sqlite",
+    pytest.param("django", marks=pytest.mark.django_db(transaction=True)),
+    "django on postgres",
+]
+
+
+@pytest.fixture(params=STORAGES)
 def storage(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[BaseStorage]:
-    if request.param == "memory":
-        yield MemoryStorage()
-    else:
+    """The storages that last, each on an empty database."""
+    if request.param == "sqlite":
         stored = SQLiteStorage(tmp_path / "chat.db")
         yield stored
         stored.close()
+        return
+    from memory_app.chat.storage import DjangoStorage
+
+    request.getfixturevalue("closing_threads")
+    on_postgres = request.param == "django on postgres"
+    yield DjangoStorage(using=request.getfixturevalue("postgres") if on_postgres else "default")
 
 
 @pytest.fixture

@@ -70,17 +70,17 @@ def test_a_default_thread_serves_calls_without_one(make_client, manager):
 @pytest.mark.spec("history-56")
 @pytest.mark.parametrize("failure", ["status", "timeout"])
 def test_a_failed_call_leaves_nothing_unless_told(stub, make_client, manager, failure):
-    reply, error = {
-        "status": (Reply(status=500), openai.InternalServerError),
-        "timeout": (Reply(delay=0.3), openai.APITimeoutError),
+    reply, error, options = {
+        "status": (Reply(status=500), openai.InternalServerError, {}),
+        "timeout": (Reply(delay=0.3), openai.APITimeoutError, {"timeout": 0.1}),
     }[failure]
     stub.queue(reply, reply)
     with pytest.raises(error):
-        create(make_client(history_manager=manager), user("hi"), thread_id="t", timeout=0.1)
+        create(make_client(history_manager=manager), user("hi"), thread_id="t", **options)
     assert manager.list_threads() == []
     keeping = make_client(history_manager=manager, keep_input=True)
     with pytest.raises(error):
-        create(keeping, user("hi"), thread_id="t", timeout=0.1)
+        create(keeping, user("hi"), thread_id="t", **options)
     (stored,) = manager.get_messages("t")
     assert stored.content == "hi"
     assert stored.metadata["failed"] is True
