@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from charactermemory.domain.kinds import RelationType
+from charactermemory.errors import OutOfDomain
 from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.graph import Neighbourhood
+from charactermemory.recall.context import RetrievalContext
 from charactermemory.upkeep.reading import PAGE
 from tests.revise.drafts import correction, forgetting, replacement, sourced
 from tests.support.plans import (
@@ -52,6 +56,43 @@ def test_objects_of_two_types_may_share_an_id(rig: Rig) -> None:
     after = rig.memory.browse.get(*by_id)
     assert after[happened].suppressed
     assert (after[notion_], after[held]) == (found[notion_], found[held])
+
+
+@pytest.mark.spec("core-98")
+def test_nothing_asked_of_any_store_is_nothing_found(rig: Rig) -> None:
+    rig.memory.commit(plan(notion(1), episode(2, "We met."), observation(3, 2, "hello", raw_ref="raw:1")))
+    rig.memory.commit(plan(belief(4, "It rains.", (1,), thread_ids=())))
+    graph, statistics, index = rig.graph, rig.statistics, rig.vectors
+    assert rig.memory.browse.get() == {}
+    for read in (
+        graph.read,
+        graph.existing,
+        graph.notions_known_as,
+        graph.names_of,
+        graph.observed_from,
+        graph.observations_of,
+        graph.places,
+        graph.turns,
+        graph.link_ids,
+        statistics.states,
+        statistics.edges_of,
+        index.present,
+    ):
+        assert not read([]), read
+    assert graph.memories_from([], []) == ()
+    assert graph.neighbours([], tuple(RelationType), 9) == {}
+    assert graph.neighbours([notion_ref(1)], [], 9) == {notion_ref(1): Neighbourhood()}
+    pair = (RelationType.ABOUT, ObjectType.DERIVED_MEMORY)
+    assert statistics.counts([notion_ref(1)], [pair]).at
+    assert not statistics.counts([], [pair]).at
+    assert not statistics.counts([notion_ref(1)], []).at
+    assert not statistics.best([], "total", 9).objects
+    vector = rig.embedder.inner.generate_embedding("We met.")
+    assert index.search(vector, "We met.", 9, tuple(ObjectType)).dense.candidates
+    for nothing in (index.search(vector, "We met.", 9, ()), index.search(None, None, 9, tuple(ObjectType))):
+        assert (nothing.dense.candidates, nothing.lexical.candidates) == ((), ())
+    with pytest.raises(OutOfDomain):
+        rig.memory.retrieve(RetrievalContext(topic="We met.", object_type_defaults=()))
 
 
 def test_a_history_shows_the_whole_chain_from_any_of_its_memories(rig: Rig) -> None:

@@ -109,14 +109,19 @@ def test_members_forgotten_with_their_thread_are_gone_from_recall_and_search(rig
         RetrievalContext.new("roses").with_trace(),
         RetrievalContext(topic="roses", anchors=(plans.uid(4),)),
         RetrievalContext(topic="roses", lifecycle_policy={"include_superseded": True}),
+        RetrievalContext(
+            topic="What did Ada say of roses?",
+            scene=Scene.at(plans.AT, Participant(key=plans.uid(4)), words="in the garden"),
+        ).with_trace(),
     ],
-    ids=["topic", "anchor", "superseded"],
+    ids=["topic", "anchor", "superseded", "situation"],
 )
 def test_recall_writes_nothing(rig: Rig, context: RetrievalContext) -> None:
     sourced = {"given_by_application": False, "derived_from_episode_ids": (plans.uid(1),)}
     rig.memory.commit(
         plans.plan(
             plans.notion(4),
+            plans.naming(5, 4, "Ada"),
             plans.episode(1, "We spoke of roses."),
             plans.belief(2, "Roses are red.", (4,), **sourced),
         )

@@ -28,6 +28,7 @@ from charactermemory.remember.plan import CandidateValidationStatus, RememberWri
 from charactermemory.remember.prepare import RememberInput
 from charactermemory.revise.drafts import ForgetMemoryDraft
 from charactermemory.testing.recording import Fault
+from tests.revise.drafts import lines_of
 from tests.support.fixtures import OpenRig
 from tests.support.plans import (
     belief,
@@ -353,9 +354,8 @@ def test_where_even_the_receipt_cannot_be_read_a_replay_completes_the_commit(rig
 def test_a_successor_supersedes_a_stored_predecessor(rig: Rig) -> None:
     rig.memory.commit(plan(notion(1), belief(2, "It rains.", (1,))))
     predecessor = rig.stored(memory_ref(2))
-    triples_of_it = [
-        line for line in rig.triples() if line.startswith(b"<urn:charactermemory:derived_memory:")
-    ]
+    lines = lines_of(rig, memory_ref(2))
+    assert lines
     assert rig.points().keys() == {memory_ref(2)}
 
     outcome = rig.memory.commit(plan(belief(3, "It stopped.", (1,), supersedes=(uid(2),))))
@@ -372,7 +372,7 @@ def test_a_successor_supersedes_a_stored_predecessor(rig: Rig) -> None:
     assert (after.object, after.digest) == (predecessor.object, predecessor.digest)
     assert after.object.retention_state is RetentionState.ACTIVE
     assert after.superseded_by == (uid(3),)
-    assert set(triples_of_it) <= set(rig.triples())
+    assert lines_of(rig, memory_ref(2)) == lines
     assert outcome.vector_indexed_object_ids == (memory_ref(3),)
     assert rig.points() == {memory_ref(3): "It stopped."}
     assert outcome.complete

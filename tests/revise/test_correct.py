@@ -345,6 +345,14 @@ def test_a_superseded_memory_may_be_corrected_again(world: Rig) -> None:
     assert world.stored(memory_ref(SOURCED)).superseded_by == (uid(NEW), uid(NEW + 1))
 
 
+def recalled_as(rig: Rig, number: int) -> set[str]:
+    """Why recall leaves a memory out that it meets beside others; it must not return it."""
+    outcome = rig.memory.retrieve("We spoke of cats.")
+    assert memory_ref(number) not in [item.object for item in outcome.pack.admissions]
+    decided = outcome.rationale.lifecycle_filter_decisions
+    return {row.reason.value for row in decided if row.object == memory_ref(number)}
+
+
 @pytest.mark.spec("core-88")
 def test_forgetting_the_successor_leaves_the_predecessor_superseded(world: Rig) -> None:
     new = replacement("Mimi is a dog.", id=uid(NEW), derived_from_episode_ids=(uid(EPISODE),))
@@ -352,6 +360,7 @@ def test_forgetting_the_successor_leaves_the_predecessor_superseded(world: Rig) 
     world.memory.forget(forgetting(memory_ref(NEW)))
 
     policy = LifecyclePolicy()
+    assert recalled_as(world, SOURCED) == {"superseded_omitted"}
     before = world.stored(memory_ref(SOURCED))
     assert before.superseded
     assert before.superseded_by == (uid(NEW),)
@@ -362,6 +371,7 @@ def test_forgetting_the_successor_leaves_the_predecessor_superseded(world: Rig) 
     after = world.stored(memory_ref(SOURCED))
     assert after.superseded_by == (uid(NEW),)
     assert after.omitted_as(policy) == "suppressed"
+    assert recalled_as(world, SOURCED) == {"suppressed_omitted"}
 
 
 def test_the_plan_of_a_correction_says_what_it_does_and_writes_nothing(world: Rig) -> None:

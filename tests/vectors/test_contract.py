@@ -14,6 +14,7 @@ from .conftest import FINGERPRINT
 
 CASES = {
     "test_a_scope_holds_in_both_legs": "recall-75",
+    "test_nothing_asked_is_not_requested": "recall-76",
     "test_a_query_without_length_scores_everything_nought": "recall-77",
     "test_a_query_of_another_size_is_refused": "recall-79",
     "test_close_twice_then_every_use_is_refused": "recall-86",
