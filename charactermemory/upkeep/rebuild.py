@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 
 from charactermemory.domain.lifecycle import References, Stored
@@ -39,21 +39,23 @@ class RebuildReport(Model):
 
 
 def projections(graph: GraphStore, refs_by_page: Iterable[list[MemoryObjectRef]]) -> Iterator[Projection]:
-    """Yield the projection of each page of references.
+    """Yield the projection of each page of references; left out is what cannot be read (verify reports it)."""
+    for refs in refs_by_page:
+        yield projected(graph, readable(graph, refs)[0])
 
-    Left out is what cannot be read (verify reports it) and what rests on objects that the graph lacks.
-    """
+
+def projected(graph: GraphStore, stored: Mapping[MemoryObjectRef, Stored]) -> Projection:
+    """Return the projection of stored objects; left out is what rests on objects that the graph lacks."""
 
     def read(refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, Stored]:
-        return readable(graph, refs)[0]
+        others = [ref for ref in refs if ref not in stored]
+        found = readable(graph, others)[0] if others else {}
+        return found | {ref: stored[ref] for ref in refs if ref in stored}
 
-    for refs in refs_by_page:
-        stored = read(refs)
-        try:
-            projection = project(stored.values(), read_ends(read, stored))
-        except MissingEnds as missing:
-            projection = missing.projection
-        yield projection
+    try:
+        return project(stored.values(), read_ends(read, stored))
+    except MissingEnds as missing:
+        return missing.projection
 
 
 def rebuild_statistics(stores: Stores) -> int:

@@ -7,7 +7,7 @@ difference, so numbers are exact only while nobody writes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -21,7 +21,7 @@ from charactermemory.ports.statistics import HubEdge
 from charactermemory.ports.stores import Stores
 from charactermemory.upkeep.derive import derive
 from charactermemory.upkeep.reading import Fault, pages, readable, sliced
-from charactermemory.upkeep.rebuild import projections, rebuild_statistics
+from charactermemory.upkeep.rebuild import projected, rebuild_statistics
 from charactermemory.upkeep.surfaces import INDEXED_TYPES, surface_of
 
 logger = logging.getLogger(__name__)
@@ -190,7 +190,7 @@ def _compare(stores: Stores, refs: list[MemoryObjectRef]) -> Iterator[Difference
         kind = _vector_difference(item, present.get(ref))
         if kind is not None:
             yield Difference(kind=kind, object=ref)
-    yield from _statistics_differences(stores, list(stored))
+    yield from _statistics_differences(stores, stored)
 
 
 def _unreadable(ref: MemoryObjectRef, fault: Fault) -> Difference:
@@ -208,8 +208,8 @@ def _vector_difference(item: Stored, text: str | None) -> DifferenceKind | None:
     return "vector_differs" if text != surface.embedding_text else None
 
 
-def _statistics_differences(stores: Stores, refs: list[MemoryObjectRef]) -> Iterator[Difference]:
-    (projection,) = projections(stores.graph, [refs])
+def _statistics_differences(stores: Stores, stored: Mapping[MemoryObjectRef, Stored]) -> Iterator[Difference]:
+    projection = projected(stores.graph, stored)
     states = stores.statistics.states([state.ref for state in projection.states])
     for state in projection.states:
         if states.get(state.ref) != state:
