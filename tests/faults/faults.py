@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from charactermemory.adapters.oxigraph.connection import ResponseLost
 from charactermemory.errors import StoreUnavailable
 from memory_app import tasks
+from memory_app.models import StatisticsHealth
 from memory_app.repairs import dispatch
 from tests.faults import world
 from tests.faults.world import OPERATIONS, Deployment
@@ -164,14 +164,18 @@ def graph_lost_after(deployment: Deployment) -> Iterator[None]:
 
 @contextmanager
 def database_locked(_: Deployment) -> Iterator[None]:
-    """Another connection holds SQLite's one write lock."""
-    connection = connections["default"]
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA busy_timeout = 0")
-    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    yield
-    other.execute("ROLLBACK")
+    """Another connection holds SQLite's one write lock, or the statistics' table of PostgreSQL."""
+    own = connections["default"]
+    on_sqlite = own.vendor == "sqlite"
+    with own.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout = 0" if on_sqlite else "SET lock_timeout = '50ms'")
+    other = connections.create_connection("default")
+    with other.cursor() as cursor:
+        cursor.execute("BEGIN IMMEDIATE" if on_sqlite else "BEGIN")
+        if not on_sqlite:
+            cursor.execute(f"LOCK TABLE {StatisticsHealth._meta.db_table} IN SHARE ROW EXCLUSIVE MODE")
+        yield
+        cursor.execute("ROLLBACK")
     other.close()
 
 
