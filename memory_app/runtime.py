@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -125,7 +126,10 @@ def open_collections() -> tuple[str, ...]:
 
 
 def close_memories() -> None:
-    """Close every memory that `get_memory` opened, and what looks after them; a later call opens anew."""
+    """Close every memory that `get_memory` opened, what looks after them, and the connections of their leases.
+
+    A later call opens anew.
+    """
     from memory_app.repairs import dispatch
 
     dispatch.stop()
@@ -137,6 +141,8 @@ def close_memories() -> None:
             memory, entry.memory = entry.memory, None
         if memory is not None:
             memory.close()
+    if leases := sys.modules.get("memory_app.leases"):
+        leases.close_connections()
 
 
 def known_collections(mapping: Mapping[str, object]) -> tuple[str, ...] | None:

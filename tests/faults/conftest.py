@@ -41,3 +41,4 @@ def deployment(
     assert memory.commit(world.grounds()).complete
     yield Deployment(memory, oxigraph_server, stub, clock)
     memory.close()
+    runtime.close_memories()
