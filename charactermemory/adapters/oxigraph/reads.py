@@ -117,6 +117,18 @@ class _Fresh(NamedTuple):
     stored: dict[MemoryObjectRef, Stored]
 
 
+Directions = dict[ObjectType, list[tuple[RelationType, bool]]]
+"""By type of node, the relations it may have and whether they go out from it."""
+
+
+class _Possible(NamedTuple):
+    """The directions of some relations, as they are while the store has this version."""
+
+    version: int | None
+    relations: tuple[RelationType, ...]
+    directions: Directions
+
+
 class Reads:
     """The reads of one collection's graph over a connection."""
 
@@ -127,6 +139,7 @@ class Reads:
         self._fresh = _Fresh(None, {})
         self._crowds = Crowds()
         self._places = Places()
+        self._possible = _Possible(None, (), {})
 
     def committed(
         self, contents: Sequence[Content], event: LifecycleEvent | None, version: int | None
@@ -253,7 +266,7 @@ class Reads:
         crowds: defaultdict[MemoryObjectRef, set[RelationType]] = defaultdict(set)
         for ref, relation in crowded:
             crowds[ref].add(relation)
-        possible = self._possible(relations)
+        possible = self._possible_directions(tuple(dict.fromkeys(relations)))
         asked: list[tuple[MemoryObjectRef, RelationType, bool]] = []
         patterns: list[Pattern] = []
         for ref in dict.fromkeys(nodes):
@@ -303,13 +316,18 @@ class Reads:
             for ref in edges
         }
 
-    def _possible(
-        self, relations: Iterable[RelationType]
-    ) -> dict[ObjectType, list[tuple[RelationType, bool]]]:
+    def _possible_directions(self, relations: tuple[RelationType, ...]) -> Directions:
         """Return, by the type of a node, the relations it may have and whether they go out from it.
 
         What no triple has is not asked for, nor, where no link asserts a relation, what its fields rule out.
+        That is looked at again when the store has changed.
         """
+        version, last = self._connection.version(), self._possible
+        if version is None or (version, relations) != last[:2]:
+            last = self._possible = _Possible(version, relations, self._directions(relations))
+        return last.directions
+
+    def _directions(self, relations: Sequence[RelationType]) -> Directions:
         anywhere = {relation: Pattern(None, cm.RELATIONS[relation], None, 1) for relation in relations}
         linked = {
             relation: Pattern(None, cm.RELATION_OF_LINK, cm.RELATIONS[relation], 1)
@@ -317,7 +335,7 @@ class Reads:
             if relation in STATED_ENDS
         }
         found = self._connection.occurring(self._graph, [*anywhere.values(), *linked.values()])
-        possible: dict[ObjectType, list[tuple[RelationType, bool]]] = {kind: [] for kind in ObjectType}
+        possible: Directions = {kind: [] for kind in ObjectType}
         for relation, pattern in anywhere.items():
             if pattern not in found:
                 continue
