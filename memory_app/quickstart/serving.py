@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from typing import Any
 
@@ -44,6 +45,7 @@ class Server:
         if apps.is_installed("django.contrib.staticfiles"):
             application = StaticFilesHandler(application)  # the admin's looks, also without DEBUG
         self._server.set_app(application)
+        gc.freeze()  # garbage collection passes over what is loaded for good, as under config/gunicorn.py
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             self._server.serve_forever()
