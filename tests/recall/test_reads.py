@@ -218,15 +218,20 @@ def test_the_clock_is_not_asked(world: World) -> None:
     assert refs_in(world.retrieve(scene=Scene.at(NOON, Participant(key=items[0].id))))
 
 
-def test_statistics_are_asked_seldom(world: World) -> None:
+@pytest.mark.parametrize("named", [0, 1, 2])
+def test_statistics_are_asked_seldom(world: World, named: int) -> None:
     items = life()
     world.store(*items)
     said = [item for item in items if item.ref.object_type == "observation"]
     world.vectors.script(dense=[(item, 0.9 - n / 1_000) for n, item in enumerate(said)])
 
-    world.retrieve(graph_limits=GraphLimits(max_fanout_per_node=4))
+    world.retrieve(
+        anchors=tuple(item.id for item in items[:named]),
+        graph_limits=GraphLimits(max_fanout_per_node=4, max_hub_edges=6),
+    )
 
     assert 1 < len(world.statistics.names()) <= MAX_STATISTICS_QUERIES
+    assert "best" in world.statistics.names()
 
 
 @pytest.mark.parametrize("trusted", [True, False])
