@@ -101,6 +101,11 @@ class GraphWriter(Protocol):
         """The number this write will carry."""
         ...
 
+    @property
+    def added(self) -> Collection[MemoryObjectRef]:
+        """What `apply` has added; objects of its batch that were stored already are not among it."""
+        ...
+
     def apply(self, batch: WriteBatch) -> int | None:
         """Write the batch, whole or not at all, and return its token.
 

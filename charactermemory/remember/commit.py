@@ -68,7 +68,7 @@ def commit(stores: Stores, plan: RememberWritePlan, options: CommitOptions) -> R
     report = derive(
         stores,
         refs,
-        known=None if token is None else {item.ref: item for item in objects},
+        known={item.ref: item for item in objects if item.ref in writer.added},
         vectors=options.update_vectors,
         statistics=options.update_stats,
         replay=token is None,

@@ -63,7 +63,7 @@ def derive(
     Args:
         stores: the bundle.
         refs: objects and links that commits wrote or touched.
-        known: objects just written, whose texts need not be read again.
+        known: objects that were just added: their texts need not be read again, nor the index asked for them.
         vectors: whether to write the index now.
         statistics: whether to write the statistics now, if the bundle does not put them off.
         isolate: after a failed batch go on object by object, so that one poison text holds up no other

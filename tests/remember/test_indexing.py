@@ -165,6 +165,21 @@ def test_what_can_be_embedded_is_indexed_without_being_asked_for(rig: Rig) -> No
     assert outcome.complete
 
 
+def test_what_was_stored_before_is_neither_embedded_nor_written_again(rig: Rig) -> None:
+    """A plan may bring something new beside what is stored; rewriting a point costs, and leaks room in Edge."""
+    rig.memory.commit(plan(episode(2, "tea"), observation(3, 2, "hello")))
+    rig.forget_calls()
+    outcome = rig.memory.commit(
+        plan(episode(2, "tea"), observation(3, 2, "hello"), observation(4, 2, "goodbye", 1))
+    )
+    assert outcome.vector_indexed_object_ids == (episode_ref(2), observation_ref(3), observation_ref(4))
+    assert embeddings(rig) == ["goodbye"]
+    written = [
+        record.surface.ref for call in rig.vectors.calls if call.name == "write" for record in call.args[0]
+    ]
+    assert written == [observation_ref(4)]
+
+
 @pytest.mark.spec("core-53")
 def test_notions_and_links_get_no_vector_even_when_asked_for(rig: Rig) -> None:
     linked = link(uid(3), notion_ref(1), RelationType.ASSOCIATED_WITH, notion_ref(2))

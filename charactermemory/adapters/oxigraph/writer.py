@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyoxigraph import NamedNode, Triple
 
 from charactermemory.adapters.oxigraph import guard, queries
@@ -21,6 +23,7 @@ from charactermemory.errors import (
     StoreUnavailable,
     UnsupportedSchemaVersion,
 )
+from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.graph import MAX_CASCADE, MAX_OBJECTS, WriteBatch
 from charactermemory.ports.locks import Grant
 
@@ -47,6 +50,7 @@ class Writer:
         self._ledger = ledger
         self._reads = reads
         self.applied = False
+        self.added: Collection[MemoryObjectRef] = ()
 
     @property
     def token(self) -> int:
@@ -81,6 +85,7 @@ class Writer:
         contents = [Content(planned.items[node], planned.digests[node]) for node in fresh]
         self._reads.committed(contents, batch.event, version)
         self.applied = True
+        self.added = {planned.items[node].ref for node in fresh}
         return self.token
 
     def _stored(self, planned: guard.Planned) -> set[Term | None]:
