@@ -14,7 +14,7 @@ from charactermemory.composition import Opened, StatisticsFactory, compose
 from charactermemory.config import Settings
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.domain.model import Model, invalid_input
-from charactermemory.errors import MissingValue, StoreClosedError
+from charactermemory.errors import InvalidInput, MissingValue, StoreClosedError
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.embedding import EmbeddingProvider
 from charactermemory.ports.locks import WriterLock
@@ -138,6 +138,11 @@ class CharacterMemory:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed; `open` makes another."""
+        return self._opened is None
+
     def close(self) -> None:
         """Flush and release the stores; a second call does nothing, any other call then raises."""
         with self._lock:
@@ -188,32 +193,33 @@ class CharacterMemory:
         """Prepare and commit in one call; a text alone becomes one observation in an episode of its own.
 
         Raises:
-            InvalidInput: the text is too long or holds what no store keeps; besides, the errors of both calls.
+            InvalidInput: the text is too long or holds what no store keeps, or it is neither; besides, the
+                errors of both calls.
         """
-        given = _given(RememberInput.new, data) if isinstance(data, str) else data
+        given = _given(RememberInput.new, data) if isinstance(data, str) else _is(RememberInput, data)
         return self.commit(self.prepare(given, options.prepare), options.commit)
 
     # --- revise ----------------------------------------------------------------------------------
 
     def link(self, draft: MemoryLinkDraft) -> LinkOutcome:
         """Relate two stored objects. See `revise.link.link`."""
-        return link(self.stores, draft)
+        return link(self.stores, _is(MemoryLinkDraft, draft))
 
     def plan_correction(self, draft: CorrectMemoryDraft) -> LifecycleMutationOutcome:
         """Return what `correct` would do; nothing is written."""
-        return plan_correction(self.stores, draft)
+        return plan_correction(self.stores, _is(CorrectMemoryDraft, draft))
 
     def correct(self, draft: CorrectMemoryDraft) -> LifecycleMutationOutcome:
         """Supersede wrong memories by new ones. See `revise.correct.correct`."""
-        return correct(self.stores, draft)
+        return correct(self.stores, _is(CorrectMemoryDraft, draft))
 
     def plan_forget(self, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome:
         """Return what `forget` would do; nothing is written."""
-        return plan_forget(self.stores, draft)
+        return plan_forget(self.stores, _is(ForgetMemoryDraft, draft))
 
     def forget(self, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome:
         """Take influence from memories, keeping them as history. See `revise.forget.forget`."""
-        return forget(self.stores, draft)
+        return forget(self.stores, _is(ForgetMemoryDraft, draft))
 
     # --- recall ----------------------------------------------------------------------------------
 
@@ -222,7 +228,11 @@ class CharacterMemory:
 
         With a transcript source the pack also brings recent turns on the topic that are not remembered yet.
         """
-        given = _given(RetrievalContext.new, context) if isinstance(context, str) else context
+        given = (
+            _given(RetrievalContext.new, context)
+            if isinstance(context, str)
+            else _is(RetrievalContext, context)
+        )
         outcome = retrieve(self.stores, given, self._knobs)
         turns = unremembered(self._transcripts, self.stores.graph, given.query)
         return outcome.replace(pack=outcome.pack.replace(recent_turns=turns)) if turns else outcome
@@ -355,6 +365,13 @@ def _given(make: Callable[[str], _T], text: str) -> _T:
         return make(text)
     except ValidationError as error:
         raise invalid_input(error) from None
+
+
+def _is(kind: type[_T], value: _T) -> _T:
+    """Return `value`; anything but a `kind` is refused here, where the caller still sees what was handed over."""
+    if not isinstance(value, kind):
+        raise InvalidInput((("", f"expected a {kind.__name__}, got {type(value).__name__}"),))
+    return value
 
 
 __all__ = ["Browse", "CharacterMemory", "RememberOptions", "Upkeep"]

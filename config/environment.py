@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.crypto import salted_hmac
 
 _MEMORY_KEYS = frozenset(
@@ -94,10 +95,22 @@ def secret_key(environment: Mapping[str, str], path: Path) -> str:
 
     Several processes starting together agree on one key: the file appears whole under its name, and the
     first one wins.
+
+    Raises:
+        ImproperlyConfigured: the file cannot be read or made.
     """
     given = environment.get("DJANGO_SECRET_KEY")
     if given:
         return given
+    try:
+        return _kept(path)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"{path.parent} cannot be used: {error.strerror or error}. Set DATA_DIR to a folder that can be written."
+        ) from error
+
+
+def _kept(path: Path) -> str:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name)

@@ -143,9 +143,12 @@ def _api() -> Iterator[CheckMessage]:
     try:
         options = ApiOptions.current()
     except (TypeError, AttributeError) as error:
-        yield Id.E001(
-            f"{conf.NAME}['API']: {error}.", "Correct or remove the key; docs/api.md lists them all."
-        )
+        yield Id.E001(f"{error}.", "Correct or remove the key; docs/api.md lists them all.")
+        return
+    wrong = list(options.problems())
+    for key, problem in wrong:
+        yield Id.E002(f"{conf.NAME}['API'][{key!r}]: {problem}.", "docs/api.md says what the value may be.")
+    if wrong:
         return
     named = (*options.authentication_classes, *options.window_algorithms.values())
     for path in (options.access_policy_class, *named):
@@ -274,7 +277,7 @@ def _migrations(alias: str) -> Iterator[CheckMessage]:
     try:
         executor = MigrationExecutor(connections[alias])
         targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "memory_app"]
-        waiting = [migration.name for migration, _ in executor.migration_plan(targets)]
+        waiting = [f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(targets)]
     except DatabaseError as error:
         yield Id.W009(f"The migrations applied to {alias!r} cannot be read: {error}", "Is the database up?")
         return

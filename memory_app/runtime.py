@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from django.db import DatabaseError, connections, router, transaction
+from django.db import DatabaseError, ProgrammingError, connections, router, transaction
 
 from charactermemory import CharacterMemory, MemoryObjectRef, Settings
 from charactermemory.clock import Clock, utc_now
@@ -57,7 +57,8 @@ _embedded_pid: int | None = None
 def get_memory(collection: str, *, row: MemoryCollection | None = None) -> CharacterMemory:
     """Return the memory called `collection`, opened or created on first use and shared by all threads.
 
-    Configured by `settings.CHARACTER_MEMORY`; closed when the process ends. The collection's row is read each
+    Configured by `settings.CHARACTER_MEMORY`; closed when the process ends, and opened anew for whoever asks for
+    it after a caller has closed it. The collection's row is read each
     time, so that another process can archive or move it, and made when it is not there.
 
     Args:
@@ -166,7 +167,7 @@ def _opened(collection: str, endpoint: str) -> tuple[CharacterMemory, bool]:
             with _lock:
                 if _entries.get(collection) is not entry:
                     continue  # closed meanwhile
-            if entry.memory is not None and entry.endpoint == endpoint:
+            if entry.memory is not None and entry.endpoint == endpoint and not entry.memory.closed:
                 return entry.memory, False
             before, entry.memory = entry.memory, None
             if before is not None:
@@ -275,8 +276,7 @@ def _row(collection: str) -> MemoryCollection | None:
     try:
         return MemoryCollection.objects.filter(name=collection).first()
     except DatabaseError as error:
-        detail = f"{error}; are its tables there? (manage.py migrate)".replace("\n", " ")
-        raise StoreUnavailable(store="the database of memory_app", detail=detail) from error
+        raise _database_unavailable(error) from error
 
 
 def _record(memory: CharacterMemory, collection: str) -> None:
@@ -287,9 +287,23 @@ def _record(memory: CharacterMemory, collection: str) -> None:
         "embedding_fingerprint": memory.stores.embedder.fingerprint(),
         "language": memory.settings.language,
     }
-    row, _ = MemoryCollection.objects.get_or_create(name=collection, defaults=values)
-    if any(getattr(row, name) != value for name, value in values.items()):
-        MemoryCollection.objects.filter(pk=row.pk).update(**values)
+    try:
+        row, _ = MemoryCollection.objects.get_or_create(name=collection, defaults=values)
+        if any(getattr(row, name) != value for name, value in values.items()):
+            MemoryCollection.objects.filter(pk=row.pk).update(**values)
+    except DatabaseError as error:
+        raise _database_unavailable(error) from error
+
+
+def _database_unavailable(error: DatabaseError) -> StoreUnavailable:
+    return StoreUnavailable(store="the database of memory_app", detail=why_not(error))
+
+
+def why_not(error: DatabaseError) -> str:
+    """Return on one line what the database said, with the command that makes tables where they are missing."""
+    said = " ".join(str(error).split())
+    missing = isinstance(error, ProgrammingError) or "no such table" in said
+    return f"{said}; are its tables there? (manage.py migrate)" if missing else said
 
 
 def _refuse_after_fork(core: Settings) -> None:

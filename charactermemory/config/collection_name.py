@@ -19,7 +19,7 @@ def validate_collection_name(name: str) -> None:
         OutOfDomain: not 1-128 of lowercase ASCII letters, digits, `_` and `-`, starting with a letter or
             digit, or a device name of Windows.
     """
-    if not _COLLECTION_NAME.fullmatch(name) or name in _RESERVED_NAMES:
+    if not isinstance(name, str) or not _COLLECTION_NAME.fullmatch(name) or name in _RESERVED_NAMES:
         raise OutOfDomain(
             keys=("collection_name",),
             expected="1-128 lowercase ASCII letters, digits, '_' or '-', the first a letter or digit, "

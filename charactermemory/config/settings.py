@@ -242,6 +242,7 @@ class Settings(BaseModel):
         else:
             self._require("vector_store_mode", "service", "qdrant_connection_string")
             self._require_url("qdrant_connection_string", ("http", "https", "grpc"))
+        self._require_two_folders()
         for target in _FANOUT_TARGETS:
             names = (f"retrieval_fanout_{target}_min", f"retrieval_fanout_{target}_max")
             least, most = (getattr(self, name) for name in names)
@@ -257,6 +258,17 @@ class Settings(BaseModel):
         missing = tuple(name.upper() for name in names if getattr(self, name) is None)
         if missing:
             raise MissingForMode(keys=missing, mode_key=mode_name.upper(), mode=mode)
+
+    def _require_two_folders(self) -> None:
+        """Both stores keep a folder a collection, by its name: in one folder they would be in each other's way."""
+        graph = self.oxigraph_path if self.graph_store_mode == "persistent" else None
+        vectors = self.vector_store_path if self.vector_store_mode == "embedded" else None
+        if graph is not None and vectors is not None and graph.absolute() == vectors.absolute():
+            raise OutOfDomain(
+                keys=("OXIGRAPH_PATH", "VECTOR_STORE_PATH"),
+                expected="two different folders",
+                actual=f"{str(graph)!r} for both",
+            )
 
     def _require_url(self, name: str, schemes: tuple[str, ...]) -> None:
         url: str | None = getattr(self, name)

@@ -65,7 +65,9 @@ class GraphLimits(Model):
         return frozenset(self.allowed_object_types or ObjectType)
 
 
-SectionLimit = Annotated[int, Field(ge=0, le=500)]
+SECTION_MAX = 500
+"""Memories that one section of a pack may hold."""
+SectionLimit = Annotated[int, Field(ge=0, le=SECTION_MAX)]
 
 
 class SectionLimits(Model):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -20,6 +21,9 @@ _RATES = {
     "memory_write": "600/min",
     "memory_operate": "120/min",
 }
+
+_RATE = re.compile(r"[1-9]\d*/[smhd][a-z]*")
+"""A rate as DRF reads it: how many, and a word that begins like second, minute, hour or day."""
 
 
 def _authentication() -> tuple[str, ...]:
@@ -69,6 +73,22 @@ class ApiOptions:
         if "throttle_rates" in values:
             values["throttle_rates"] = {**_RATES, **values["throttle_rates"]}
         return cls(**values)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield each key whose value is not allowed, with what is wrong with it."""
+        if not isinstance(self.authentication_classes, (list, tuple)):
+            yield "AUTHENTICATION_CLASSES", f"expected a list of import strings, got {self.authentication_classes!r}"
+        if not isinstance(self.window_algorithms, Mapping):
+            yield "WINDOW_ALGORITHMS", f"expected names and import strings, got {self.window_algorithms!r}"
+        for key in ("max_body_bytes", "idempotency_hours"):
+            value = getattr(self, key)
+            if type(value) is not int or value < 1:
+                yield key.upper(), f"expected a whole number from 1, got {value!r}"
+        for scope, rate in self.throttle_rates.items():
+            if scope not in _RATES:
+                yield "THROTTLE_RATES", f"expected one of {', '.join(_RATES)}, got {scope!r}"
+            elif rate is not None and not (isinstance(rate, str) and _RATE.fullmatch(rate)):
+                yield "THROTTLE_RATES", f"{scope}: expected a rate such as 60/min or None, got {rate!r}"
 
     def load(self, path: str) -> Any:
         """Import what an option names."""

@@ -8,12 +8,13 @@ import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 from pydantic import ValidationError
 
 from charactermemory import CharacterMemory, CharacterMemoryError
 from charactermemory.domain.model import invalid_input
 from memory_app.conf import given_mapping
-from memory_app.runtime import known_collections, open_memory
+from memory_app.runtime import known_collections, open_memory, why_not
 
 
 class MemoryCommand(BaseCommand):
@@ -23,7 +24,7 @@ class MemoryCommand(BaseCommand):
         """Run the command.
 
         Raises:
-            CommandError: with the message of whatever the memory refused.
+            CommandError: with the message of whatever the memory or the database refused.
         """
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
@@ -34,6 +35,8 @@ class MemoryCommand(BaseCommand):
             raise CommandError(str(error)) from error
         except ValidationError as error:
             raise CommandError(str(invalid_input(error))) from error
+        except DatabaseError as error:
+            raise CommandError(f"the database: {why_not(error)}") from error
         except BrokenPipeError:
             # Whoever read has seen enough; what is still buffered must not be written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,7 +16,8 @@ from memory_app.operations import opening
 
 @dataclass(frozen=True)
 class Described:
-    """One collection. `error` says why its stores could not be asked; the sizes are None then."""
+    """One collection. `error` is the code of why its stores could not be asked, `detail` the words; the
+    sizes are None then."""
 
     name: str
     archived: bool = False
@@ -31,6 +32,7 @@ class Described:
     statistics: str | None = None
     repairs: dict[str, int] = field(default_factory=dict)
     error: str | None = None
+    detail: str | None = None
 
     def summary(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -70,4 +72,4 @@ def _describe(name: str, row: MemoryCollection | None, repairs: dict[str, int]) 
                 statistics=stores.statistics.health(head).state,
             )
     except CharacterMemoryError as error:
-        return Described(**known, error=error.code)
+        return Described(**known, error=error.code, detail=str(error))

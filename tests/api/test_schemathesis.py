@@ -21,6 +21,8 @@ from memory_app import urls
 from memory_app.models import RepairMarker
 from tests.api.conftest import Api, permit
 
+pytestmark = pytest.mark.long
+
 CASES = 6
 """Sound requests to each operation in a default run, and as many unsound ones."""
 MANY = 200

@@ -22,6 +22,8 @@ from memory_app.api.schema import description
 from memory_app.models import ApiKey, MemoryCollection, RepairMarker
 from tests.api.conftest import Api, Reply, Tenant, permit
 
+pytestmark = pytest.mark.long
+
 SEED = 20
 SCOPES = ("read", "write", "review", "operate")
 AT = "2026-01-01T10:00:00Z"

@@ -63,6 +63,28 @@ def test_e002_a_wrong_value(settings: Any, wrong: dict[str, str]) -> None:
     assert ids() == ["E002"]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"MAX_BODY_BYTES": "lots"},
+        {"IDEMPOTENCY_HOURS": 0},
+        {"THROTTLE_RATES": {"memory_retrieve": "60 per minute"}},
+        {"THROTTLE_RATES": {"retrieve": "60/min"}},
+        {"AUTHENTICATION_CLASSES": "rest_framework.authentication.SessionAuthentication"},
+    ],
+)
+def test_e002_a_wrong_value_among_the_options_of_the_api(settings: Any, options: dict[str, object]) -> None:
+    settings.CHARACTER_MEMORY = EMBEDDED | {"API": options}
+    assert ids() == ["E002"]
+    assert f"CHARACTER_MEMORY['API'][{next(iter(options))!r}]" in found()[0].msg
+
+
+def test_options_of_the_api_that_are_allowed(settings: Any) -> None:
+    rates = {"memory_retrieve": "60/min", "memory_read": None, "memory_write": "5/second"}
+    settings.CHARACTER_MEMORY = EMBEDDED | {"API": {"THROTTLE_RATES": rates, "MAX_BODY_BYTES": 1000}}
+    assert ids() == []
+
+
 @pytest.mark.parametrize("path", ["nowhere", "tests.app.nothing.here", "tests.app.test_checks.not_callable"])
 def test_e003_an_import_string_that_names_nothing_callable(settings: Any, path: str) -> None:
     settings.CHARACTER_MEMORY = EMBEDDED | {"EMBEDDING_PROVIDER_FACTORY": path}
@@ -190,7 +212,9 @@ def test_w008_and_w009_ask_the_database_and_only_when_told_to(
     settings.CHARACTER_MEMORY = EMBEDDED
     call_command("migrate", "memory_app", "zero", fake=True, verbosity=0)
     try:
-        assert ids(databases=["default"]) == ["W009"]
+        (missing,) = found(databases=["default"])
+        assert missing.id == "memory_app.W009"
+        assert "memory_app.0001_initial" in missing.msg
         monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
         assert ids(databases=["default"]) == []
     finally:

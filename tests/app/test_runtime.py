@@ -84,6 +84,16 @@ def test_closing_releases_and_a_later_call_opens_anew() -> None:
     assert again.retrieve("heater").pack.salient_observations[0].text == "The heater ticks."
 
 
+def test_a_memory_that_a_caller_has_closed_is_opened_anew_for_the_next() -> None:
+    shared = get_memory("ada")
+    with shared:
+        shared.remember("The kettle whistles.")
+    assert shared.closed
+    again = get_memory("ada")
+    assert again is not shared
+    assert [seen.text for seen in again.retrieve("kettle").pack.salient_observations] == ["The kettle whistles."]
+
+
 def test_changed_settings_close_what_was_opened_with_the_old_ones(settings: Any, tmp_path: Path) -> None:
     memory = get_memory("shed")
     memory.remember("The heater ticks.")

@@ -16,6 +16,8 @@ import pytest
 
 from tests.crash.conftest import KILLED, Life, Mortals
 
+pytestmark = pytest.mark.long
+
 OPERATIONS = ("commit", "correct", "forget", "link", "import", "sweep", "rebuild", "close")
 POINTS = 6
 """Points of an operation in the default run, spread evenly; all of them are slow."""

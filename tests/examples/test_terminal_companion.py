@@ -12,6 +12,8 @@ import pytest
 
 from charactermemory.testing.openai_stub import OpenAIStub, Reply
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("openai")
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,6 +11,8 @@ from memory_app.models import RepairMarker
 from tests.faults.faults import FAULTS, Fault
 from tests.faults.world import OPERATIONS, Deployment, Operation
 
+pytestmark = pytest.mark.long
+
 CASES = [
     pytest.param(fault, id=name, marks=pytest.mark.django_db(transaction=fault.transactional))
     for name, fault in FAULTS.items()

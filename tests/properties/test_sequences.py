@@ -13,7 +13,7 @@ from tests.properties.playing import Act, Player, Weather
 from tests.properties.sequences import fixed, play_in_memory, sequences
 from tests.support.grounds import DiskGround
 
-pytestmark = pytest.mark.usefixtures("unhurried")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("unhurried")]
 
 SEQUENCES = 200
 ON_DISK = 4

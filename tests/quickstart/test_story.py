@@ -19,6 +19,8 @@ import httpx
 import pytest
 from django.core.management import CommandError, call_command
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -17,6 +17,8 @@ from charactermemory import CharacterMemory
 from charactermemory.recall import RetrievalOutcome
 from tests.recall import retelling
 
+pytestmark = pytest.mark.long
+
 ORDERS = 20
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = [("0", "Asia/Tokyo"), ("1", "America/St_Johns"), ("4242", "Pacific/Apia")]

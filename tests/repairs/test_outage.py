@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from memory_app import operations, tasks
 from memory_app.models import RepairMarker
 from memory_app.repairs import breaker
 from tests.repairs.world import OUTAGE, World
 from tests.support.plans import episode, observation, plan
+
+pytestmark = pytest.mark.long
 
 ROWS = 5_000
 A_COMMIT = 499

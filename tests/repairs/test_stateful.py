@@ -43,6 +43,8 @@ from tests.repairs.world import OUTAGE, POLICY, UNCLEAR, Clock, Provider, World
 from tests.revise.drafts import correction, forgetting, replacement
 from tests.support.plans import belief, episode, memory_ref, notion, plan, thread, thread_ref, uid
 
+pytestmark = pytest.mark.long
+
 LATER = CommitOptions(update_vectors=False, update_stats=False)
 NOTIONS = (0xA1, 0xA2)
 THREAD = 0xB1

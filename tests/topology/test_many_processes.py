@@ -13,6 +13,8 @@ import pytest
 from tests.support.services import Services, eventually
 from tests.topology.committers import CONTESTED_FROM
 
+pytestmark = pytest.mark.long
+
 PROCESSES, COMMITS, THREADS, CONTESTED = 4, 50, 5, 10
 
 NEW_KEY = """

@@ -39,7 +39,7 @@ class Command(OperatorCommand):
         described = collections.describe_all(chosen(options))
         standing = health.report()
         problems = [str(message) for message in messages if message.is_serious()]
-        problems += [f"{item.name} cannot be opened: {item.error}" for item in described if item.error]
+        problems += [f"{item.name} cannot be opened: {item.detail}" for item in described if item.error]
         problems += [
             f"the statistics of {item.name} are unhealthy; run memory_rebuild_statistics"
             for item in described
@@ -57,7 +57,7 @@ class Command(OperatorCommand):
         for message in messages:
             self.tell(str(message))
         for item in described:
-            self.tell(f"{item.name}: {item.error or 'answers'}")
+            self.tell(f"{item.name}: {item.detail or 'answers'}")
         for name, value in standing.checks.items():
             self.tell(f"{name}: {'ok' if value.ok else 'WRONG'} {value.detail}".rstrip())
         finish(problems)

@@ -26,7 +26,7 @@ class Command(OperatorCommand):
         self.answer({"collections": [item.summary() for item in described]})
         for item in described:
             state = (
-                f"cannot be opened: {item.error}"
+                f"cannot be opened: {item.detail}"
                 if item.error
                 else (
                     f"{item.head} commits, {item.points} points, backlog {item.vector_backlog} vectors "

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from charactermemory import RetrievalContext
-from charactermemory.recall.context import SectionLimits
+from charactermemory.recall.context import SECTION_MAX, SectionLimits
 from memory_app.management.base import MemoryCommand, add_collection, open_existing
 from memory_app.presentation import recollect
 from memory_app.terminal import Layout
@@ -35,8 +35,8 @@ class Command(MemoryCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Ask, and print the answer."""
-        if options["limit"] < 1:
-            raise CommandError(f"--limit is a number from 1, not {options['limit']}")
+        if not 1 <= options["limit"] <= SECTION_MAX:
+            raise CommandError(f"--limit is a number from 1 to {SECTION_MAX}, not {options['limit']}")
         context = RetrievalContext(
             topic=options["question"],
             section_limits=SectionLimits(**dict.fromkeys(SectionLimits.model_fields, options["limit"])),
