@@ -50,6 +50,7 @@ def row(postgres: str, collection: str = "ada") -> WriterLease:
     return WriterLease.objects.using(postgres).get(collection=collection)
 
 
+@pytest.mark.usefixtures("on_sqlite")
 def test_sqlite_is_refused_with_what_to_do() -> None:
     with pytest.raises(ImproperlyConfigured, match="WRITER_LOCK_PATH"):
         LeaseWriterLock("default")

@@ -91,7 +91,9 @@ def test_a_memory_that_a_caller_has_closed_is_opened_anew_for_the_next() -> None
     assert shared.closed
     again = get_memory("ada")
     assert again is not shared
-    assert [seen.text for seen in again.retrieve("kettle").pack.salient_observations] == ["The kettle whistles."]
+    assert [seen.text for seen in again.retrieve("kettle").pack.salient_observations] == [
+        "The kettle whistles."
+    ]
 
 
 def test_changed_settings_close_what_was_opened_with_the_old_ones(settings: Any, tmp_path: Path) -> None:
@@ -217,9 +219,10 @@ def test_an_archived_collection_is_refused_at_once_and_comes_back() -> None:
 
 
 def test_tables_that_are_not_there_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryCollection._meta, "db_table", "missing")
-    with pytest.raises(StoreUnavailable, match=r"no such table.*manage\.py migrate"):
-        get_memory("shed")
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryCollection._meta, "db_table", "missing")
+        with pytest.raises(StoreUnavailable, match=r"(no such table|does not exist).*manage\.py migrate"):
+            get_memory("shed")
 
 
 # --- statistics ---
@@ -339,6 +342,7 @@ def writer_lock(memory: CharacterMemory) -> object:
     return memory.stores.graph._writer_lock  # type: ignore[attr-defined]
 
 
+@pytest.mark.usefixtures("on_sqlite")
 def test_on_sqlite_writers_take_turns_by_files_beside_the_database(served: None) -> None:
     lock = writer_lock(get_memory("by-files"))
     assert isinstance(lock, FileWriterLock)

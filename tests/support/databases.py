@@ -20,8 +20,12 @@ POSTGRES = "postgres"
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep Django's SQLite test database in a file: one in memory cannot be used by two threads at once."""
+    """Keep Django's SQLite test database in a file: one in memory cannot be used by two threads at once.
+
+    And no connection beyond its request, for nobody closes those of threads that have ended.
+    """
     settings = connections["default"].settings_dict
+    settings["CONN_MAX_AGE"] = 0
     if settings["ENGINE"].endswith("sqlite3"):
         settings["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
 
@@ -71,6 +75,13 @@ def database(request: pytest.FixtureRequest, transactional_db: None) -> str:
     if request.param == POSTGRES:
         request.getfixturevalue(POSTGRES)
     return str(request.param)
+
+
+@pytest.fixture
+def on_sqlite() -> None:
+    """For what is said of SQLite alone, where the tests' database is another (`POSTGRES_DB` and the like)."""
+    if connections["default"].vendor != "sqlite":
+        pytest.skip("said of SQLite")
 
 
 @pytest.fixture
