@@ -109,20 +109,25 @@ class Explorer:
                 walk.favoured = (self._cues.next_to(walk.root), self._cues.candidates)
             contested = set().union(*(walk.contested(found.around) for walk in walks))
             spare = 0
-            if not self.weigh(contested):
+            if not self.weigh(contested, last):
                 found.guessed, spare = True, self._limits.max_fanout_per_node
             for walk in walks:
                 walk.advance(found.around, found.capped, found.hint, spare)
         return found
 
-    def weigh(self, refs: Iterable[MemoryObjectRef]) -> bool:
-        """Read how objects stand by the statistics; return whether that is known of all of them."""
+    def weigh(self, refs: Iterable[MemoryObjectRef], last: bool = False) -> bool:
+        """Read how objects stand by the statistics; return whether that is known of all of them.
+
+        What is read at the `last` layer brings along what will be weighed after it.
+        """
         hints = self.found.hints
         wanted = [ref for ref in refs if ref.object_type in STATED_TYPES and ref not in hints]
         unknown = [ref for ref in wanted if ref not in self._states]
         if unknown:
             if not self._trust:
                 return False
+            if last:
+                unknown = list(dict.fromkeys([*unknown, *self._weighed_next({}, last)]))
             try:
                 self._note(unknown, self._trust.statistics.states(unknown))
             except RetrievalStatsStoreError as error:
@@ -230,7 +235,7 @@ class Explorer:
         return found
 
     def _weighed_next(
-        self, read: Mapping[MemoryObjectRef, Neighbourhood], last: bool, coming: int
+        self, read: Mapping[MemoryObjectRef, Neighbourhood], last: bool, coming: int = 0
     ) -> list[MemoryObjectRef]:
         """Return what may be weighed after a layer was read: its neighbours, and at the end all that was met.
 

@@ -219,11 +219,12 @@ def test_the_clock_is_not_asked(world: World) -> None:
 
 
 @pytest.mark.parametrize("named", [0, 1, 2])
-def test_statistics_are_asked_seldom(world: World, named: int) -> None:
-    items = life()
+@pytest.mark.parametrize("turns", [5, 8])
+def test_statistics_are_asked_seldom(world: World, named: int, turns: int) -> None:
+    items = life(turns=turns)
     world.store(*items)
     said = [item for item in items if item.ref.object_type == "observation"]
-    world.vectors.script(dense=[(item, 0.9 - n / 1_000) for n, item in enumerate(said)])
+    world.vectors.script(dense=[(item, 0.9 - n / 1_000) for n, item in enumerate(said[:96])])
 
     world.retrieve(
         anchors=tuple(item.id for item in items[:named]),
@@ -231,7 +232,6 @@ def test_statistics_are_asked_seldom(world: World, named: int) -> None:
     )
 
     assert 1 < len(world.statistics.names()) <= MAX_STATISTICS_QUERIES
-    assert "best" in world.statistics.names()
 
 
 @pytest.mark.parametrize("trusted", [True, False])
