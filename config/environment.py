@@ -106,7 +106,8 @@ def secret_key(environment: Mapping[str, str], path: Path) -> str:
         return _kept(path)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"{path.parent} cannot be used: {error.strerror or error}. Set DATA_DIR to a folder that can be written."
+            f"{path.parent} cannot be used: {error.strerror or error}. "
+            "Set DATA_DIR to a folder that can be written."
         ) from error
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.test import Client
 
@@ -46,6 +47,13 @@ def test_the_fence_secret_follows_the_secret_key_without_revealing_it(tmp_path: 
     )
     assert first == again != other
     assert "first-key" not in first
+
+
+def test_a_folder_that_cannot_be_used_is_named_with_the_variable_for_another(tmp_path: Path) -> None:
+    taken = tmp_path / "data"
+    taken.write_text("a file")
+    with pytest.raises(ImproperlyConfigured, match=r"data cannot be used: .*Set DATA_DIR"):
+        secret_key({}, taken / "secret-key")
 
 
 def test_a_secret_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:

@@ -76,10 +76,15 @@ class ApiOptions:
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield each key whose value is not allowed, with what is wrong with it."""
-        if not isinstance(self.authentication_classes, (list, tuple)):
-            yield "AUTHENTICATION_CLASSES", f"expected a list of import strings, got {self.authentication_classes!r}"
-        if not isinstance(self.window_algorithms, Mapping):
-            yield "WINDOW_ALGORITHMS", f"expected names and import strings, got {self.window_algorithms!r}"
+        classes: object = self.authentication_classes
+        if not isinstance(classes, (list, tuple)):
+            yield (
+                "AUTHENTICATION_CLASSES",
+                f"expected a list of import strings, got {classes!r}",
+            )
+        algorithms: object = self.window_algorithms
+        if not isinstance(algorithms, Mapping):
+            yield "WINDOW_ALGORITHMS", f"expected names and import strings, got {algorithms!r}"
         for key in ("max_body_bytes", "idempotency_hours"):
             value = getattr(self, key)
             if type(value) is not int or value < 1:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 
+from charactermemory import CharacterMemory
 from charactermemory.adapters.embedding.hashing import HashingEmbedding
 from charactermemory.errors import EmbeddingError
 from memory_app.runtime import open_memory
@@ -98,3 +99,25 @@ def test_what_could_not_be_indexed_is_told_and_a_second_import_repairs_it(
     assert "60 turns: 0 new" in out and err == ""
     with open_memory("chat") as memory:
         assert memory.upkeep.verify().differences == 0
+
+
+def test_ctrl_c_is_told_in_one_line_and_the_import_goes_on(
+    manage: Manage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, committed = DATA / "companion_chat.jsonl", []
+    commit = CharacterMemory.commit
+
+    def interrupted(self: CharacterMemory, *arguments: Any) -> Any:
+        if committed:
+            raise KeyboardInterrupt
+        committed.append(commit(self, *arguments))
+        return committed[0]
+
+    monkeypatch.setattr("memory_app.chat_import.importer.BATCH_OBJECTS", 30)
+    monkeypatch.setattr(CharacterMemory, "commit", interrupted)
+    with pytest.raises(CommandError, match="stopped; what was imported stays") as caught:
+        manage("import_chat", path, collection="chat", format="jsonl")
+    assert caught.value.returncode == 130
+    monkeypatch.setattr(CharacterMemory, "commit", commit)
+    out, _ = manage("import_chat", path, collection="chat", format="jsonl")
+    assert committed and "60 turns: 60 new" not in out and "60 turns: 0 new" not in out

@@ -109,6 +109,7 @@ def test_where_there_is_no_collection_it_says_so(mapping: dict[str, str], manage
         ("a\x00b", 3, "/topic.*NUL at character 1"),
         ("x" * 60_000, 3, "/topic.*50000"),
         ("harmonium", 0, "--limit is a number from 1"),
+        ("harmonium", 501, "--limit is a number from 1 to 500, not 501"),
         ("harmonium", 900, "500"),
     ],
 )

@@ -1,6 +1,7 @@
 """What a collection may be called is decided before any folder is touched."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,12 @@ def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(OutOfDomain) as caught:
         validate_collection_name(name)
     assert (caught.value.keys, caught.value.actual) == (("collection_name",), repr(name))
+
+
+@pytest.mark.parametrize("name", [None, 3, b"a"])
+def test_what_is_no_text_is_refused_as_a_name_too(name: Any) -> None:
+    with pytest.raises(OutOfDomain, match="collection_name"):
+        validate_collection_name(name)
 
 
 @pytest.mark.parametrize("name", ["a", "0", "com", "com0", "com10", "console", "a_b-c"])

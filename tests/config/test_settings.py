@@ -195,6 +195,15 @@ def test_what_selectivity_and_fanout_refuse(changes: dict[str, object], error: t
     assert told(refusal(EMBEDDED, **changes)) == error
 
 
+def test_the_embedded_stores_do_not_share_a_folder() -> None:
+    error = refusal(EMBEDDED, OXIGRAPH_PATH="stores", VECTOR_STORE_PATH="./stores")
+    assert isinstance(error, OutOfDomain)
+    assert error.keys == ("OXIGRAPH_PATH", "VECTOR_STORE_PATH")
+    Settings.from_mapping(
+        {"GRAPH_STORE_MODE": "in_memory", "OXIGRAPH_PATH": "stores", "VECTOR_STORE_PATH": "stores"}
+    )
+
+
 @pytest.mark.parametrize("value", ["inf", "-1", "nan", float("inf")])
 def test_the_selectivity_numbers_are_finite_and_positive(value: object) -> None:
     for key in ("SELECTIVITY_SMOOTHING_ALPHA", "SELECTIVITY_GAMMA"):

@@ -13,6 +13,7 @@ from charactermemory.domain.repair import StatsUpdateMarker
 from charactermemory.errors import (
     CollectionIncompatible,
     ConfigValidationError,
+    InvalidInput,
     MissingForMode,
     OutOfDomain,
     StoreClosedError,
@@ -219,6 +220,23 @@ def test_a_closed_memory_says_so(open_memory: Open) -> None:
         with pytest.raises(StoreClosedError, match="memory ada"):
             call()
     assert repr(memory) == "<CharacterMemory 'ada' closed>"
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("remember", "RememberInput"),
+        ("retrieve", "RetrievalContext"),
+        ("link", "MemoryLinkDraft"),
+        ("correct", "CorrectMemoryDraft"),
+        ("plan_correction", "CorrectMemoryDraft"),
+        ("forget", "ForgetMemoryDraft"),
+        ("plan_forget", "ForgetMemoryDraft"),
+    ],
+)
+def test_something_else_than_a_call_takes_is_named(open_memory: Open, call: str, expected: str) -> None:
+    with pytest.raises(InvalidInput, match=f"expected a {expected}, got bytes"):
+        getattr(open_memory(), call)(b"She asked me to.")
 
 
 def test_two_facades_of_one_folder_share_it(open_memory: Open) -> None:

@@ -165,6 +165,15 @@ def test_a_collection_that_cannot_be_opened_makes_the_others_no_worse(
         "barn": "not_a_store",
         "shed": None,
     }
+    assert f"barn: cannot be opened: {folder} is not a graph" in manage("memory_collections", fails=True)[0]
+
+
+def test_a_database_without_the_apps_tables_is_told_in_one_line(
+    shed: CharacterMemory, manage: Manage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RepairMarker._meta, "db_table", "missing")
+    _, problem = manage("memory_collections", fails=True)
+    assert problem == "the database: no such table: missing; are its tables there? (manage.py migrate)"
 
 
 def test_a_backup_is_taken_while_writes_go_on_and_only_has_to_catch_up(
