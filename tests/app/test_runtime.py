@@ -218,9 +218,11 @@ def test_an_archived_collection_is_refused_at_once_and_comes_back() -> None:
     assert get_memory("shed") is memory
 
 
-def test_tables_that_are_not_there_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryCollection._meta, "db_table", "missing")
+def test_tables_that_are_not_there_are_named_with_the_command() -> None:
+    def ask_elsewhere(execute: Any, sql: str, *others: Any) -> Any:
+        return execute(sql.replace(MemoryCollection._meta.db_table, "missing"), *others)
+
+    with connections["default"].execute_wrapper(ask_elsewhere):
         with pytest.raises(StoreUnavailable, match=r"(no such table|does not exist).*manage\.py migrate"):
             get_memory("shed")
 
