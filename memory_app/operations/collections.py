@@ -17,7 +17,8 @@ from memory_app.operations import opening
 @dataclass(frozen=True)
 class Described:
     """One collection. `error` is the code of why its stores could not be asked, `detail` the words; the
-    sizes are None then."""
+    sizes are None then.
+    """
 
     name: str
     archived: bool = False

@@ -14,7 +14,6 @@ from memory_app.chat_import.importer import ImportReport, import_chat
 from memory_app.management.base import MemoryCommand, add_collection
 from memory_app.runtime import open_memory
 
-
 _INTERRUPTED = 130
 """The exit code of what SIGINT has ended, as shells have it: 128 + 2."""
 
