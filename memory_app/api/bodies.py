@@ -25,13 +25,21 @@ def read_body(request: Request, limit: int) -> bytes:
     """Return the raw body, at most `limit` bytes; Django's own limit is about forms and does not count here.
 
     Raises:
-        UnsupportedMediaType: it is not declared as JSON in UTF-8.
+        UnsupportedMediaType: it is not declared as JSON in UTF-8, or is compressed.
+        BadRequest: its length is not told; Django reads no such body.
         TooLarge: it is longer; then it is not read further.
     """
+    if (coding := request.META.get("HTTP_CONTENT_ENCODING", "identity")) != "identity":
+        raise UnsupportedMediaType(coding, f"Bodies are read as they are, not in Content-Encoding {coding}.")
     kind, _semicolon, parameters = (request.META.get("CONTENT_TYPE") or "").partition(";")
     charset = re.search(r'charset="?([^";\s]+)', parameters, re.IGNORECASE)
     if kind.strip().lower() != MEDIA_TYPE or (charset and charset[1].lower() not in ("utf-8", "utf8")):
-        raise UnsupportedMediaType(request.META.get("CONTENT_TYPE") or "none")
+        given = request.META.get("CONTENT_TYPE") or "none"
+        raise UnsupportedMediaType(
+            given, f"The body must be JSON, and said to be: Content-Type: {MEDIA_TYPE}. It came as {given}."
+        )
+    if "HTTP_TRANSFER_ENCODING" in request.META and "CONTENT_LENGTH" not in request.META:
+        raise BadRequest("The body came in chunks; send it with a Content-Length.", "length_required")
     declared = request.META.get("CONTENT_LENGTH") or ""
     if declared.isdigit() and int(declared) > limit:
         raise _too_large(int(declared), limit)

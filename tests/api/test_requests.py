@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.test import Client
+from django.core.handlers.wsgi import WSGIRequest
+from django.test import Client, RequestFactory
 from django.utils import timezone
+from rest_framework.request import Request
 
 from memory_app.api.actions import Action
+from memory_app.api.bodies import read_body
 from memory_app.api.policy import AccessPolicy
+from memory_app.api.problems import BadRequest
 from memory_app.models import ApiKey, MemoryCollection
 from tests.api.conftest import ALL, Api, Tenant, permit
 
@@ -124,6 +129,24 @@ def test_other_media_types_are_refused(api: Api, kind: str) -> None:
         api.call("POST", "remember", {"content": "a"}, Content_Type="application/json;charset=UTF-8").status
         == 201
     )
+
+
+def test_a_body_that_cannot_be_read_says_how_to_send_it(api: Api) -> None:
+    form = api.call("POST", "remember", raw=b"content=a", Content_Type="application/x-www-form-urlencoded")
+    assert (form.status, form.code) == (415, "unsupported_media_type")
+    assert "Content-Type: application/json" in form.json["detail"]
+    packed = api.call("POST", "remember", raw=gzip.compress(b'{"content": "a"}'), Content_Encoding="gzip")
+    assert (packed.status, packed.code) == (415, "unsupported_media_type")
+    assert "gzip" in packed.json["detail"]
+    assert api.call("POST", "plans", {"content": "a"}, Content_Encoding="identity").status == 200
+    # A test client always tells a length; a server leaves it out of what came in chunks.
+    environ = {"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_TYPE": "application/json"}
+    request = Request(WSGIRequest({**RequestFactory()._base_environ(), **environ}))
+    with pytest.raises(BadRequest, match="Content-Length"):
+        read_body(request, 100)
+    lost = api.get("statistics/")
+    assert (lost.status, lost.code) == (404, "not_found")
+    assert "no address ends with /" in lost.json["detail"]
 
 
 def test_a_large_body_is_refused_unread(api: Api, settings: Any) -> None:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from memory_app.api.answers import Alive
 from memory_app.api.base import MemoryView
 from memory_app.api.operation import Answer, Call, operation
+from memory_app.api.problems import NotFound
 from memory_app.api.schema import description
 
 TAG = "Service"
@@ -55,9 +56,12 @@ class NowhereView(MemoryView):
         """Answer before anything is asked of the caller.
 
         Raises:
-            Http404: always.
+            NotFound: always.
         """
-        raise Http404
+        raise NotFound(
+            "There is nothing at this address. GET openapi.json describes what there is; no address ends with /.",
+            "not_found",
+        )
 
 
 @require_safe
