@@ -150,4 +150,6 @@ class GlobalRelationCountAdmin(CountAdmin):
     list_display: Any = ("collection", "relation", "object_type", "total", "active", "current")
 
 
-from memory_app.chat import admin as _chat_admin  # noqa: E402, F401 - its pages stand on ReadOnlyAdmin
+# Their pages stand on ReadOnlyAdmin.
+from memory_app import key_admin as _key_admin  # noqa: E402, F401
+from memory_app.chat import admin as _chat_admin  # noqa: E402, F401
