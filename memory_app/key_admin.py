@@ -21,7 +21,7 @@ class ApiKeyForm(forms.ModelForm):
     """What a new key may do, where, for whom and until when."""
 
     scopes = forms.MultipleChoiceField(
-        label=_("scopes"),
+        label=_("Scopes"),
         choices=[(scope, scope) for scope in SCOPES],
         widget=forms.CheckboxSelectMultiple,
         help_text=_("It may never do more than its user."),
