@@ -16,6 +16,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from memory_app import urls
 from memory_app.api import policy
 from memory_app.api.actions import Action
 from memory_app.api.schema import description
@@ -235,6 +236,38 @@ def test_nothing_of_one_tenant_is_told_to_the_other(
                 worked.add(deed.operation)
     described = json.loads(description())["paths"].values()
     assert worked == {item["operationId"] for methods in described for item in methods.values()}
+
+
+def rights() -> dict[str, Action | None]:
+    """What each operation needs, as it is declared."""
+    views = [getattr(pattern.callback, "cls", None) for pattern in urls.urlpatterns]
+    declared = [
+        method.operation
+        for view in views
+        for name in ("get", "post", "put", "patch", "delete")
+        if hasattr(method := getattr(view, name, None), "operation")
+    ]
+    return {operation.id: operation.action for operation in declared}
+
+
+def test_a_key_may_do_what_its_scope_says_and_no_more(
+    sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "OWNER", frozenset(Action))
+    own, _other = sides
+    furnish(own)
+    needed = rights()
+    # Creating needs the scope to operate, and is about no collection; archiving would end the test.
+    told = [deed for deed in deeds(own.name, own, own, "0") if needed[deed.operation] is not None]
+    told.sort(key=lambda deed: deed.operation == "archive_collection")
+    for deed in told:
+        for scope in SCOPES:
+            reply = own.ways[scope].call(deed.method, deed.path, deed.body)
+            refused = (reply.status, (reply.json or {}).get("code")) == (403, "scope_missing")
+            assert refused == (scope != needed[deed.operation]), (scope, deed, reply.raw)
+    create = {"name": f"{own.name}-third"}
+    for scope in SCOPES:
+        assert own.ways[scope].post("/collections", create).status == (201 if scope == "operate" else 403)
 
 
 def play(way: Api, deed: Deed, own: Side, other: Side) -> Reply:
