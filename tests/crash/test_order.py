@@ -18,6 +18,7 @@ from charactermemory.domain.lifecycle import Stored
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.remember.outcome import CommitOptions
 from memory_app.chat_import import importer
+from tests.crash.fragile import Copies, FragileGround
 from tests.crash.operations import OPERATIONS, live
 from tests.revise.drafts import sourced
 from tests.support.grounds import COLLECTION, DiskGround, Ground, MemoryGround
@@ -226,6 +227,34 @@ def test_rebuilt_statistics_do_not_say_less_than_they_have_seen(
     assert not state.current
     assert stores.statistics.cursor().high == stores.graph.head()
     assert "graph.sync after" in after[: after.index("statistics.rebuild after")]
+
+
+def test_what_was_left_out_for_a_commit_that_is_lost_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index wrote nothing, so its mark says nothing of the later commit; that of the statistics does."""
+    ground = FragileGround(tmp_path)
+    ground.start()
+    live(ground.memory)
+    ground.memory.upkeep.sweep()
+    copies: list[Copies] = []
+
+    def act() -> None:
+        copies.append(ground.copy())
+        supersede(ground, 0x55)
+
+    before_read(ground, monkeypatch, memory_ref(0x55), act)
+    ground.memory.commit(plan(sourced(0x55, "Note of what it means", episodes=(0x10,))))
+    stores = ground.memory.stores
+    assert memory_ref(0x55) not in stores.vectors.present([memory_ref(0x55)])
+    ground.stop()
+
+    ground.put_back(copies[0], "graph")
+    ground.start()
+    assert ground.memory.upkeep.sweep().complete
+    assert ground.memory.stores.graph.read([memory_ref(0x55)])[memory_ref(0x55)].current
+    assert memory_ref(0x55) in ground.memory.stores.vectors.present([memory_ref(0x55)])
+    ground.stop()
 
 
 class Slow:
