@@ -29,7 +29,9 @@ class Leg:
         best: dict[MemoryObjectRef, float] = {}
         count = 0
         for count, candidate in enumerate(candidates, 1):  # noqa: B007  (the count is wanted afterwards)
-            best[candidate.ref] = max(candidate.score, best.get(candidate.ref, candidate.score))
+            known = best.get(candidate.ref)
+            if known is None or candidate.score > known:
+                best[candidate.ref] = candidate.score
         return cls(best, count >= limit, absolute)
 
 

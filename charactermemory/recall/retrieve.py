@@ -67,7 +67,7 @@ def retrieve(
     worth = worth_reading(roots.selected, walks, explorer, cues, passage, context.section_limits)
     for final_read in (worth, considered):
         verdict, final = judge(stores.graph, walks, found, policy, considered, final_read)
-        bearings = cues.bearings(_denied(cues, verdict), _speakers(cues, verdict))
+        bearings = cues.bearings(verdict.denied, _speakers(cues, verdict))
         hubs = frozenset(found.capped)
         ranked = rank(roots.selected, final, verdict.standing, cues, bearings, passage, hubs)
         packed = build_pack(
@@ -106,14 +106,13 @@ def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, Ro
     return cues
 
 
-def _denied(cues: Cues, verdict: Verdict) -> set[MemoryObjectRef]:
-    """Return what was found and is not to be shown; it must not raise its neighbours either."""
-    known = cues.candidates.keys() | cues.beside_found()
-    return {ref for ref in known if verdict.standing(ref).denied}
-
-
 def _speakers(cues: Cues, verdict: Verdict) -> dict[MemoryObjectRef, MemoryId | None]:
-    """Return who spoke the turns that are known by nothing but their neighbours, as far as they were read."""
+    """Return who spoke the turns that are known by nothing but their neighbours, as far as they were read.
+
+    Asked for only where the topic names someone.
+    """
+    if not cues.named:
+        return {}
     return {ref: getattr(verdict.content(ref), "speaker_entity_id", None) for ref in cues.beside_found()}
 
 

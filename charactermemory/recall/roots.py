@@ -44,7 +44,8 @@ class Root(NamedTuple):
     @property
     def order(self) -> tuple[float, int, int]:
         """Total descending, type rank, id."""
-        return (-self.total, self.ref.object_type.rank, self.ref.id.int)
+        ref = self.candidate.ref
+        return (-self.total, ref.object_type.rank, ref.id.int)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecyclePolicy, Stored
@@ -41,6 +42,12 @@ class Verdict:
             known = self._standings[ref] = self._judge(ref)
         return known
 
+    @cached_property
+    def denied(self) -> set[MemoryObjectRef]:
+        """What was found and is not to be shown; it must not raise its neighbours either."""
+        hinted = {ref for ref, hint in self.found.hints.items() if hint.denied and ref not in self.read}
+        return hinted.union(ref for ref in self.read if self.standing(ref).denied)
+
     def _judge(self, ref: MemoryObjectRef) -> Standing:
         if ref not in self.read:
             hint = self.found.hint(ref)
@@ -65,16 +72,11 @@ class Verdict:
         Compared with what the walk did, not with the hints: some of those came only after it, or between two of
         its layers, so that it left out later what it had admitted before.
         """
-        if (
-            walk.root not in walk.visited
-            and walk.root not in walk.filtered
-            and self.standing(walk.root).denied
-        ):
+        if self.denied and not self.denied.isdisjoint({walk.root, *walk.visited} - walk.filtered.keys()):
             return True
-        return any(self.standing(ref).denied for ref in walk.visited) or any(
-            self.standing(ref).denied != denial
+        return any(
+            self.standing(ref).denied != (None if ref in walk.visited else denial)
             for ref, denial in walk.filtered.items()
-            if ref not in walk.visited
         )
 
     def content(self, ref: MemoryObjectRef) -> MemoryObject | None:
