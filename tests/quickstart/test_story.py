@@ -86,7 +86,7 @@ def run(data: Path, *keys: str) -> Run:
             url = serving.split()[0]
             pages = {
                 path: status(f"{url}{path}")
-                for path in ("/admin/login/", "/api/v1/docs", "/static/admin/css/base.css")
+                for path in ("/", "/admin/login/", "/api/v1/docs", "/static/admin/css/base.css")
             }
             question = f"{url}/api/v1/collections/quickstart"
             served = [status(question, key) for key in keys]
@@ -114,7 +114,7 @@ def shell(command: str) -> str:
 
 def status(url: str, key: str | None = None) -> int:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    return httpx.get(url, headers=headers, timeout=30).status_code
+    return httpx.get(url, headers=headers, timeout=30, follow_redirects=True).status_code
 
 
 def key_in(serving: str) -> str:
