@@ -94,7 +94,7 @@ class Services:
         graph: OxigraphServer,
         stub: QdrantStub | None,
     ) -> None:
-        self.folder, self.redis = folder, redis
+        self.folder, self.redis, self.graph = folder, redis, graph
         self._stub = stub
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         vectors = stub.url if stub else os.environ["QDRANT_CONNECTION_STRING"]
@@ -160,21 +160,32 @@ class Services:
         """Run a management command and return what it printed; it must succeed."""
         return self.run("django", *arguments)
 
-    def run(self, module: str, *arguments: str) -> str:
+    def differences(self, collection: str) -> int:
+        """Return how many differences `memory_verify` finds now."""
+        arguments = ("memory_verify", "--json", "--collection", collection)
+        said = json.loads(self._ran("django", arguments, DEADLINE_SECONDS).stdout)
+        return int(said["differences"])
+
+    def run(self, module: str, *arguments: str, seconds: float | None = DEADLINE_SECONDS) -> str:
         """Run a Python module to its end and return what it printed; it must succeed."""
-        done = subprocess.run(
+        done = self._ran(module, arguments, seconds)
+        assert done.returncode == 0, f"{module} {arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _ran(
+        self, module: str, arguments: tuple[str, ...], seconds: float | None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [sys.executable, "-m", module, *arguments],
             cwd=ROOT,
             env=dict(self.environment),
             capture_output=True,
             text=True,
-            timeout=DEADLINE_SECONDS,
+            timeout=seconds,
         )
-        assert done.returncode == 0, f"{module} {arguments}: {done.stdout}{done.stderr}"
-        return done.stdout
 
     def verified(self, collection: str) -> dict[str, Any]:
-        """Return what `memory_verify` says about a collection."""
+        """Return what `memory_verify` says about a collection in which nothing differs."""
         said = json.loads(self.manage("memory_verify", "--json", "--collection", collection))
         assert isinstance(said, dict)
         return said

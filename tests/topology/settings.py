@@ -10,4 +10,4 @@ CELERY_BEAT_SCHEDULE = {
 CELERY_BEAT_MAX_LOOP_INTERVAL = 0.5
 
 # Tests ask as often as they like.
-CHARACTER_MEMORY = {**_MEMORY, "API": {"THROTTLE_RATES": {"memory_operate": None}}}
+CHARACTER_MEMORY = {**_MEMORY, "API": {"THROTTLE_RATES": {"memory_operate": None, "memory_write": None}}}

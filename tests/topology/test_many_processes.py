@@ -3,70 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.services import Services, eventually
 from tests.topology.committers import CONTESTED_FROM
+from tests.topology.rest import Rest
 
 pytestmark = pytest.mark.long
 
 PROCESSES, COMMITS, THREADS, CONTESTED = 4, 50, 5, 10
-
-NEW_KEY = """
-from django.contrib.auth import get_user_model
-from memory_app.models import ApiKey
-user = get_user_model().objects.create_superuser("operator", password="unused")
-print(ApiKey.objects.issue(user, "tests", ["read", "write", "operate"])[1])
-"""
-
-
-@dataclass
-class Rest:
-    """A program that uses the API with its key."""
-
-    client: httpx.Client
-    collection: str
-
-    def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Call an address below the collection and return the answer's document."""
-        answer = self.client.request(method, f"/api/v1/collections/{self.collection}/{path}", json=body)
-        assert answer.status_code in (200, 201), answer.text
-        return answer.json()
-
-    def remember(self, text: str) -> Any:
-        """Remember one text."""
-        return self.call("POST", "remember", {"content": text})
-
-    def open_repairs(self) -> dict[str, int]:
-        """Return how many repairs are waiting and claimed."""
-        summary = self.call("GET", "repairs/summary")
-        return {status: summary[status] for status in ("pending", "claimed")}
-
-
-@pytest.fixture(scope="module")
-def rest(services: Services) -> Iterator[Rest]:
-    """gunicorn with two workers, a Celery worker, a beat, and a key."""
-    url = services.web(workers=2)
-    services.worker("first")
-    services.beat()
-    token = services.manage("shell", "--no-imports", "-c", NEW_KEY).strip()
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
-
-        def answers() -> bool:
-            try:
-                return client.get("/health/ready/").status_code == 200
-            except httpx.TransportError:
-                return False
-
-        eventually("the web server answers", answers)
-        made = client.post("/api/v1/collections", json={"name": "mees"})
-        assert made.status_code == 201, made.text
-        yield Rest(client, "mees")
 
 
 def test_four_processes_write_one_collection_and_nothing_is_lost_or_doubled(services: Services) -> None:
