@@ -64,7 +64,7 @@ class AppSettings(BaseModel):
         "takes the place of EMBEDDING_PROVIDER and its settings.",
     )
     api: Mapping[str, Any] = Field(
-        {}, repr=False, description="Options of the HTTP API; a mapping with keys of its own."
+        {}, repr=False, description="Options of the HTTP API; a mapping with keys of its own (docs/api.md)."
     )
 
     @classmethod
