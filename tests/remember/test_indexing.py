@@ -18,6 +18,7 @@ from charactermemory.ids import about_link_id
 from charactermemory.ports.stores import Stores
 from charactermemory.remember.outcome import CommitOptions, Outcome
 from charactermemory.remember.plan import VectorIndexCandidate, VectorIndexRequest
+from charactermemory.upkeep import derive
 from charactermemory.upkeep.sweep import SweepReport
 from tests.support.plans import (
     BY_TEST,
@@ -444,6 +445,29 @@ def test_an_index_that_cannot_move_its_mark_fails_no_commit(rig: Rig) -> None:
     assert rig.backlog() == (1, 0)
     assert rig.memory.commit(EXPERIENCE).complete
     assert rig.backlog() == (0, 0)
+
+
+def test_the_index_moves_its_mark_every_so_many_commits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the mark speaks of is flushed before, so that a commit need not be (consistency.md R5)."""
+    assert derive.FLUSH_COMMITS == 32
+    monkeypatch.setattr(derive, "FLUSH_COMMITS", 3)
+    marks = []
+    for number in range(1, 8):
+        rig.memory.commit(plan(episode(number, "tea")))
+        marks.append(rig.contents().vectors_at.applied)
+    assert marks == [0, 0, 3, 3, 3, 6, 6]
+    assert rig.vectors.names().count("flush") == 2
+
+
+def test_the_index_moves_its_mark_every_so_many_seconds(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derive, "FLUSH_SECONDS", 1_000.0)
+    ledger = rig.memory.stores.vector_ledger
+    marks = []
+    for number, seconds in enumerate((0, 500, 1_001, 0, 1_001), start=1):
+        ledger._marked_at -= seconds
+        rig.memory.commit(plan(episode(number, "tea")))
+        marks.append(rig.contents().vectors_at.applied)
+    assert marks == [0, 0, 3, 3, 5]
 
 
 def test_a_commit_cut_short_before_its_debt_was_noted_is_swept(

@@ -28,7 +28,7 @@ def oxigraph_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oxigra
 
 
 @pytest.fixture
-def open_rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenRig]:
+def open_rig(request: pytest.FixtureRequest, tmp_path: Path, unhurried: None) -> Iterator[OpenRig]:
     """Open rigs; all are closed at the end. Mode `service` starts the server and empties it."""
     opened: list[Rig] = []
 
