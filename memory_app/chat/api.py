@@ -230,7 +230,10 @@ class ThreadsView(MemoryView):
 
     @operation(id="list_threads", tag=TAG, action=Action.READ, query=PageQuery, answers={200: ThreadPage})
     def get(self, call: Call) -> ThreadPage:
-        """List the threads, the newest activity first."""
+        """List the threads, the newest activity first.
+
+        Where threads are written to between two pages, one may come twice, or be passed over.
+        """
         manager, place = _manager(call), f"threads:{call.collection.name}"
         offset = unseal(place, [], call.query.cursor) or 0
         with _problems():
