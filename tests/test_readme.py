@@ -1,4 +1,4 @@
-"""What the README says happens."""
+"""What the README says happens, and what it and the documents name is there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import get_commands, load_command_class
 
+from config.environment import memory_settings
+from memory_app.checks import Id
+from memory_app.conf import known_keys
 from memory_app.runtime import close_memories, get_memory
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += sorted((ROOT / "examples").rglob("*.md"))
+
+everywhere = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the fenced examples of one language."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
 @pytest.fixture
@@ -27,7 +46,7 @@ def embedded(tmp_path: Path, settings: Any, transactional_db: None) -> Iterator[
 
 
 def test_the_example_for_hosts_runs_as_it_stands(embedded: None, capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (example,) = blocks(ROOT / "README.md", "python")
     assert len([line for line in example.splitlines() if line.strip()]) == 10
     exec(compile(example, "README.md", "exec"), {})
     assert capsys.readouterr().out == "Hanne's harmonium still lacks its low F sharp.\n"
@@ -35,16 +54,57 @@ def test_the_example_for_hosts_runs_as_it_stands(embedded: None, capsys: pytest.
     assert recalled.pack.salient_observations == ()
 
 
-def test_its_two_lines_install_what_is_there_and_name_commands_that_exist() -> None:
-    for name in re.findall(r"pip install -r (\S+)", README):
+def test_the_example_of_a_correction_runs_as_it_stands(
+    embedded: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (example,) = blocks(ROOT / "docs" / "concepts.md", "python")
+    exec(compile(example, "concepts.md", "exec"), {})
+    assert capsys.readouterr().out == "['Ben likes tomatoes, but only cooked.']\n0\n"
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    linked = {(ROOT / target).resolve() for target in re.findall(r"\]\(([^)#:]+)\)", README)}
+    assert {*(ROOT / "docs").glob("*.md"), ROOT / "docs" / "decisions" / "README.md"} <= linked
+    decisions = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs" / "decisions").glob("*.md"):
+        assert page.name == "README.md" or f"]({page.name})" in decisions
+
+
+@everywhere
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        meant = (page.parent / target) if target else page
+        assert meant.exists(), target
+        assert not anchor or anchor in anchors(meant), f"{target}#{anchor}"
+
+
+@everywhere
+def test_what_is_installed_and_called_exists_with_the_options_named(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"pip install -r (\S+)", text):
         assert (ROOT / name).is_file()
-    for text in (README, (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")):
-        for command in re.findall(r"manage\.py (\w+)", text):
-            assert (ROOT / "memory_app" / "management" / "commands" / f"{command}.py").is_file()
+    for module in re.findall(r"python -m ((?:benchmarks|memory_app)[\w.]*)", text):
+        assert (ROOT / module.replace(".", "/")).with_suffix(".py").is_file(), module
+    commands = get_commands()
+    for name, rest in re.findall(r"manage\.py ([a-z_]+)([^`\n#&)]*)", text):
+        assert name in commands, name
+        parser = load_command_class(commands[name], name).create_parser("manage.py", name)
+        for option in re.findall(r"(?<!\w)(--[a-z-]+)", rest):
+            assert option in parser._option_string_actions, f"{name} {option}"
 
 
-def test_every_link_leads_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+@everywhere
+def test_settings_and_checks_that_are_named_exist(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    variables = {f"MEMORY_{key}" for key in known_keys()} | memory_settings({}, tmp_path, "key").keys()
+    named = re.findall(r"`((?:MEMORY|RETRIEVAL|REPAIR|EMBEDDING|OXIGRAPH|VECTOR|SELECTIVITY)_[A-Z_]+)`", text)
+    assert set(named) <= known_keys() | variables
+    for code in re.findall(r"`memory_app\.([EW]\d{3})`", text):
+        assert code in Id.__members__
+
+
+@everywhere
+def test_pages_name_no_place_of_one_machine(page: Path) -> None:
+    assert not re.search(r"(?<![\w.])/(?:root|home|work|tmp)/", page.read_text(encoding="utf-8"))
