@@ -93,7 +93,7 @@ class HistoryManager:
             if callable(changes):
                 changes(held.thread.metadata)
             else:
-                held.thread.metadata.update(copy.deepcopy(dict(changes)))
+                held.thread.metadata.update(copy.deepcopy(_metadata(changes)))
             validation.json_object("metadata", held.thread.metadata)
         return self._stored(thread_id)
 
@@ -183,13 +183,10 @@ class HistoryManager:
     # --- inside ----------------------------------------------------------------------------------
 
     def _new_thread(self, thread_id: str | None, metadata: dict[str, Any] | None) -> Thread:
-        now = self.clock()
-        thread = Thread(
-            metadata=dict(metadata or {}), created_at=now, updated_at=now, owner=self.storage.owner
-        )
+        now, given = self.clock(), _metadata(metadata or {})
+        thread = Thread(metadata=given, created_at=now, updated_at=now, owner=self.storage.owner)
         if thread_id is not None:
             thread.id = validation.thread_id(thread_id)
-        validation.json_object("metadata", thread.metadata)
         return thread
 
     def _stored(self, thread_id: str) -> Thread:
@@ -203,3 +200,8 @@ class HistoryManager:
             self.update_thread_metadata(thread_id, {key: value})
 
         return keep
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    """Return a mapping as a dict of its own, when JSON can hold it; anything else is refused by name."""
+    return validation.json_object("metadata", dict(value) if isinstance(value, Mapping) else value)

@@ -94,10 +94,13 @@ def test_what_is_wrong_is_refused_and_nothing_written(manager, arguments, error,
     manager.create_thread({"a": 1}, thread_id="t")
     with pytest.raises(error, match=field):
         manager.add_message(*arguments)
-    with pytest.raises(ValidationError, match="metadata"):
-        manager.create_thread({"bad": object()})
+    for metadata in ({"bad": object()}, "t", ["t"]):
+        with pytest.raises(ValidationError, match="metadata"):
+            manager.create_thread(metadata)
     with pytest.raises(ValidationError, match="metadata"):
         manager.update_thread_metadata("t", {"bad": object()})
+    with pytest.raises(ValidationError, match="metadata"):
+        manager.update_thread_metadata("t", "seen")
     assert manager.message_count("t") == 0
     (thread,) = manager.list_threads()
     assert thread.metadata == {"a": 1}
