@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from charactermemory.adapters.oxigraph.mapping import VOLUME_SIZE
 from charactermemory.errors import StoreUnavailable
 from charactermemory.testing.builders import notion
 from charactermemory.testing.graph_contract_writes import put
@@ -25,6 +26,12 @@ def test_every_store_of_a_collection_knows_the_end(place: Place) -> None:
         assert put(other, notion()) == 11
         assert put(one, notion()) == 12
         assert (one.head(), other.head()) == (12, 12)
+        # Receipts lie in volumes, and others may begin new ones between two looks.
+        for end in (VOLUME_SIZE - 2, 2 * VOLUME_SIZE - 1, 5 * VOLUME_SIZE + 3):
+            one.raise_head(end)
+            assert (other.head(), one.head()) == (end, end)
+            assert put(other, notion()) == end + 1
+            assert (one.head(), other.head()) == (end + 1, end + 1)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

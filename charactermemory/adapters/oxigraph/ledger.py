@@ -54,9 +54,10 @@ class Ledger:
         self._connection = connection
         self._graph = graph
         self._end = _End(None, 0, 0)
+        self._volume = 0  # the last one when the end was last read; it seldom ends between two reads
 
     def head(self) -> int:
-        """Return the number of the last commit or raised head, 0 for none; at most two round trips."""
+        """Return the number of the last commit or raised head, 0 for none; one round trip, two in a new volume."""
         return self._last().head
 
     def greatest_token(self) -> int:
@@ -80,11 +81,15 @@ class Ledger:
         return end
 
     def _read_last(self) -> tuple[int, int]:
-        volume, fence = None, 0
-        for volume_number, fence_token in self._connection.query(queries.top_volume(self._graph)):
-            volume = found_number(volume_number) if volume_number is not None else volume
-            fence = found_number(fence_token) if fence_token is not None else fence
-        return (0 if volume is None else self._last_of(volume)), fence
+        known = self._volume
+        volume, fence, last = None, 0, 0
+        for top, token, listed in self._connection.query(queries.top_volume(self._graph, volume_iri(known))):
+            volume = found_number(top) if top is not None else volume
+            fence = found_number(token) if token is not None else fence
+            last = found_number(listed) if listed is not None else last
+        if volume is not None and volume != known:
+            self._volume, last = volume, self._last_of(volume)
+        return last, fence
 
     def _last_of(self, volume: int) -> int:
         rows = self._connection.query(queries.last_token(self._graph, volume_iri(volume)))

@@ -171,9 +171,12 @@ def volume_tokens(graph: NamedNode, volume: NamedNode) -> str:
     return f"SELECT ?t WHERE {{ GRAPH {graph} {{ {volume} {cm.LISTS} ?t }} }}"
 
 
-def top_volume(graph: NamedNode) -> str:
-    """Return the query for the greatest volume number and the greatest fence: ?v, ?f; unbound for none."""
+def top_volume(graph: NamedNode, known: NamedNode) -> str:
+    """Return the query for the greatest volume number, the greatest fence, and the greatest token of a volume that
+    may still be the last: ?v, ?f, ?last; unbound for none.
+    """
     volume = f"SELECT (MAX(?n) AS ?v) WHERE {{ GRAPH {graph} {{ ?x {cm.VOLUME_NUMBER} ?n }} }}"
     chain = f"?x {cm.TYPE} {cm.FENCE_CLASS} . ?x {cm.TOKEN} ?n"
     fence = f"SELECT (MAX(?n) AS ?f) WHERE {{ GRAPH {graph} {{ {chain} }} }}"
-    return f"SELECT ?v ?f WHERE {{ {{ {volume} }} UNION {{ {fence} }} }}"
+    last = last_token(graph, known)
+    return f"SELECT ?v ?f ?last WHERE {{ {{ {volume} }} UNION {{ {fence} }} UNION {{ {last} }} }}"
