@@ -58,7 +58,7 @@ class InvalidInput(CharacterMemoryError):
 
 @dataclass(eq=False)
 class PlanTooLarge(CharacterMemoryError):
-    """A plan brings more than one commit may hold (consistency.md R4)."""
+    """A plan brings more than one commit may hold."""
 
     code: ClassVar[str] = "plan_too_large"
     what: str
@@ -154,7 +154,7 @@ class OutOfDomain(ConfigValidationError):
 
 @dataclass(eq=False)
 class DomainValidationError(CharacterMemoryError):
-    """An object or draft breaks a rule of the domain model (memory-core §3)."""
+    """An object or draft breaks a rule of the domain model."""
 
     code: ClassVar[str] = "domain_validation"
 
@@ -197,7 +197,7 @@ class MissingDerivedSource(DomainValidationError):
 
 @dataclass(eq=False)
 class BeliefValidationError(DomainValidationError):
-    """Root of the belief rules (memory-core §3.6)."""
+    """Root of the belief rules."""
 
     code: ClassVar[str] = "invalid_belief"
 
@@ -692,7 +692,7 @@ class RetrievalStatsStoreError(StoreError):
 
 @dataclass(eq=False)
 class HistoryError(CharacterMemoryError):
-    """Root of what the chat window raises (spec/history.md §12)."""
+    """Root of what the chat window raises."""
 
     code: ClassVar[str] = "history"
 

@@ -1,4 +1,4 @@
-"""Retrieval events: what recall brought back, as counts, times and ids (DESIGN R14)."""
+"""Retrieval events: what recall brought back, as counts, times and ids."""
 
 from __future__ import annotations
 

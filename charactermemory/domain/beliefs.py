@@ -1,4 +1,4 @@
-"""Beliefs: what a character itself holds true of a notion (memory-core §3.6)."""
+"""Beliefs: what a character itself holds true of a notion."""
 
 from __future__ import annotations
 

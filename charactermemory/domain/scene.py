@@ -1,4 +1,4 @@
-"""The scene: when, with whom and where something happened, as perceived (DESIGN R9)."""
+"""The scene: when, with whom and where something happened, as perceived."""
 
 from __future__ import annotations
 

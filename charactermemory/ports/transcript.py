@@ -1,4 +1,4 @@
-"""The transcript port: turns that were said lately and are not remembered yet (decisions "To R17")."""
+"""The transcript port: turns that were said lately and are not remembered yet."""
 
 from __future__ import annotations
 

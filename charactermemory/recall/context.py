@@ -1,4 +1,4 @@
-"""What a caller asks of recall: the situation, and how much may come back (recall.md §2, DESIGN R9)."""
+"""What a caller asks of recall: the situation, and how much may come back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CandidateLimits(Model):
 
 
 class GraphLimits(Model):
-    """How far and how widely each root is expanded; only counts bound it, never a clock (decisions R10).
+    """How far and how widely each root is expanded; only counts bound it, never a clock.
 
     Attributes:
         max_depth: hops from a root; each is one graph round trip, so at most 3 fit the budget of six.

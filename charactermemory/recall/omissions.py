@@ -1,4 +1,4 @@
-"""What was left out and why (recall.md §9). Carries ids, scores and reasons, never text."""
+"""What was left out and why. Carries ids, scores and reasons, never text."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class StaleCandidateReason(StrEnum):
 class LifecycleFilterReason(StrEnum):
     """Why the graph kept an object out; declaration order is the reporting rank.
 
-    `changed_meanwhile`: an earlier read of this retrieve came to it, the final one denies that it exists
-    (consistency.md R10a).
+    `changed_meanwhile`: an earlier read of this retrieve came to it, the final one denies that it exists.
     """
 
     SUPPRESSED_OMITTED = "suppressed_omitted"

@@ -1,4 +1,4 @@
-"""The continuity context pack: what a character in this situation has in mind (recall.md §7)."""
+"""The continuity context pack: what a character in this situation has in mind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which section of the pack an object belongs to (recall.md §7.1)."""
+"""Which section of the pack an object belongs to."""
 
 from __future__ import annotations
 

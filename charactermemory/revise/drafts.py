@@ -1,4 +1,4 @@
-"""What a caller asks of a correction or a forget (memory-core §9.1, §10)."""
+"""What a caller asks of a correction or a forget."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class ReplacementDerivedMemoryDraft(Model):
         return cls(derived_type=derived_type, text=text)
 
     def check(self, place: str = "replacement") -> None:
-        """Judge text, grounding, assertions, sources and origin (memory-core §9.2).
+        """Judge text, grounding, assertions, sources and origin.
 
         Args:
             place: what an error calls this replacement.
@@ -196,7 +196,7 @@ class CorrectMemoryDraft(Model):
         return self.replace(correction_origin=origin)
 
     def check(self) -> None:
-        """Judge the draft before anything is read (memory-core §9.2).
+        """Judge the draft before anything is read.
 
         Raises:
             LifecycleDraftInvalid: the first rule broken.
@@ -237,7 +237,7 @@ class ForgetLifecyclePolicy(Model):
 
 
 class ForgetCascade(Model):
-    """How far a forget reaches (memory-core §10, decisions R17)."""
+    """How far a forget reaches."""
 
     apply_to_derived_from_target: bool = True
     apply_to_observations: bool = True

@@ -1,4 +1,4 @@
-"""Link: relate two stored objects (memory-core §8, decisions R17)."""
+"""Link: relate two stored objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error looks like: RFC 9457 problem details, one form for all (django-practice §7.2)."""
+"""What an error looks like: RFC 9457 problem details, one form for all."""
 
 from __future__ import annotations
 

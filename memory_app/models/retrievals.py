@@ -1,4 +1,4 @@
-"""What recall brought back, call by call: counts, times and ids, never text (DESIGN R14)."""
+"""What recall brought back, call by call: counts, times and ids, never text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The retrieval statistics in the host's database (DESIGN R11, consistency.md §8)."""
+"""The retrieval statistics in the host's database."""
 
 from memory_app.statistics.store import OrmStatistics
 

@@ -1,4 +1,4 @@
-"""A process keeps 16 embedded graphs open; the others rest unnoticed (consistency.md §7)."""
+"""A process keeps 16 embedded graphs open; the others rest unnoticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph that ends before what was seen of it: restored from an older copy, or cut short (consistency.md R5)."""
+"""A graph that ends before what was seen of it: restored from an older copy, or cut short."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What every provider owes before and after the call: no blank text in, well-formed vectors out.
 
-An all-zero vector passes: the indexing step refuses it, because only that step can name the object
-(memory-core §11.2).
+An all-zero vector passes: the indexing step refuses it, because only that step can name the object.
 """
 
 from __future__ import annotations

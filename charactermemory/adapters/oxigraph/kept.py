@@ -1,4 +1,4 @@
-"""Facts about a graph that stay true once they are, since it only grows (consistency.md R4)."""
+"""Facts about a graph that stay true once they are, since it only grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection to a Qdrant server: what a URL means, and what its errors mean (recall.md §11.12)."""
+"""The connection to a Qdrant server: what a URL means, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRPC_PORT = 6334
 REST_PORT = 6333
 
 TIMEOUT_SECONDS = 30
-"""Longest wait for one request (recall.md §11.11)."""
+"""Longest wait for one request."""
 
 KEEPALIVE_MILLISECONDS = 30_000
 
@@ -48,8 +48,7 @@ _HTTP_STATUS = {
 def build_client(url: str, api_key: str | None = None) -> QdrantClient:
     """Make a client; nothing is sent yet.
 
-    `grpc://host[:port]` and `http://host:6334` (the seed's form) mean gRPC, any other http(s) URL REST
-    (decisions.md "To R6").
+    `grpc://host[:port]` and `http://host:6334` (the seed's form) mean gRPC, any other http(s) URL REST.
 
     Raises:
         VectorDatabaseError: `invalid_uri`.

@@ -1,4 +1,4 @@
-"""What a road is: it looks at the context and proposes objects to start from (DESIGN R10)."""
+"""What a road is: it looks at the context and proposes objects to start from."""
 
 from __future__ import annotations
 
