@@ -242,15 +242,17 @@ _PEOPLE = {
 
 @dataclass(frozen=True)
 class Spread:
-    """Milliseconds of a call: median, 95th percentile, greatest, and CPU time of the thread on average."""
+    """Milliseconds of a call: median, 95th percentile, greatest; and the thread's CPU, on average and median."""
 
     p50: float
     p95: float
     greatest: float
     cpu: float
+    cpu_p50: float
 
     def __str__(self) -> str:
-        return f"p50 {self.p50:.2f}  p95 {self.p95:.2f}  max {self.greatest:.1f}  cpu {self.cpu:.2f} ms"
+        taken = f"p50 {self.p50:.2f}  p95 {self.p95:.2f}  max {self.greatest:.1f}"
+        return f"{taken}  cpu {self.cpu:.2f} (p50 {self.cpu_p50:.2f}) ms"
 
 
 class Timer:
@@ -258,21 +260,27 @@ class Timer:
 
     def __init__(self) -> None:
         self.taken: list[float] = []
-        self._cpu = 0.0
+        self._cpu: list[float] = []
 
     def __call__(self, call: Callable[[], Any]) -> Any:
         """Run and time a call."""
         cpu, start = time.thread_time(), time.perf_counter()
         answer = call()
         self.taken.append((time.perf_counter() - start) * 1_000)
-        self._cpu += (time.thread_time() - cpu) * 1_000
+        self._cpu.append((time.thread_time() - cpu) * 1_000)
         return answer
 
     @property
     def spread(self) -> Spread:
         """What was measured."""
         cuts = statistics.quantiles(self.taken, n=20)
-        return Spread(statistics.median(self.taken), cuts[18], max(self.taken), self._cpu / len(self.taken))
+        return Spread(
+            statistics.median(self.taken),
+            cuts[18],
+            max(self.taken),
+            statistics.fmean(self._cpu),
+            statistics.median(self._cpu),
+        )
 
 
 @contextmanager
