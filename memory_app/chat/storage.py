@@ -10,7 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import DatabaseError, IntegrityError, connections, router, transaction
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import BooleanField, Exists, F, OuterRef, QuerySet
+from django.db.models.expressions import RawSQL
 
 from charactermemory.errors import StorageError
 from charactermemory.history import (
@@ -28,6 +29,13 @@ from charactermemory.history.storage.base import check_page, duplicate_message, 
 from charactermemory.history.storage.search import matches
 from memory_app.chat import rows
 from memory_app.models import ChatMessage, ChatThread
+
+_INSTRUCTS = RawSQL(  # noqa: S611 - constants
+    f'"{ChatMessage._meta.db_table}"."role" IN ({", ".join(f"{role!r}" for role in INSTRUCTION_ROLES)})',
+    (),
+    output_field=BooleanField(),
+)
+"""The condition of the index of instructions."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -185,9 +193,13 @@ class DjangoStorage(BaseStorage):
         )
 
     def _select(self, messages: QuerySet[ChatMessage], wanted: Selection) -> list[Message]:
-        found = messages.filter(**rows.conditions(wanted)).order_by("-seq" if wanted.newest else "seq")
+        found = messages.filter(**rows.conditions(wanted))
+        place: Any = F("seq")
         if wanted.roles is not None and set(wanted.roles) <= set(INSTRUCTION_ROLES):
-            found = found.filter(role__in=INSTRUCTION_ROLES)  # the partial index's own condition
+            # Few messages of a long thread. SQLite finds them by their index only if the query has the index's
+            # own condition in literals, and no order that the thread's index would serve.
+            found, place = found.filter(_INSTRUCTS), place + 0
+        found = found.order_by(place.desc() if wanted.newest else place.asc())
         end = None if wanted.limit is None else wanted.offset + wanted.limit
         with self._errors():
             read = [rows.from_row(row) for row in found.values_list(*rows.COLUMNS)[wanted.offset : end]]

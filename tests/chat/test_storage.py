@@ -14,13 +14,16 @@ from charactermemory.history import (
     FIFO,
     AsyncHistoryManager,
     HistoryManager,
+    KeepSystem,
     Message,
     StorageError,
     ThreadNotFoundError,
+    TokenBudget,
     ValidationError,
 )
 from charactermemory.integrations.openai import with_history
 from charactermemory.testing.openai_stub import OpenAIStub, tool_call
+from memory_app.chat.storage import DjangoStorage
 from memory_app.models import ChatMessage, ChatThread
 from tests.history.seed_minimal import CustomAlgorithm
 
@@ -48,6 +51,36 @@ def test_appends_and_windows_cost_the_same_at_any_length(manager, storage):
     queries = counted(lambda: manager.get_thread("t"))
     assert len(queries) <= 2
     assert "LIMIT 100" in queries[-1]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "algorithm", [FIFO(20), KeepSystem(20), TokenBudget(300)], ids=lambda a: type(a).__name__
+)
+def test_sqlite_works_no_more_for_a_window_of_a_long_thread(algorithm):
+    storage = DjangoStorage()
+    manager = HistoryManager(storage, algorithm)
+    manager.create_thread(thread_id="t")
+    manager.add_message("t", "rules", "system")
+    thread = ChatThread.objects.get()
+    connection = connections["default"].connection
+
+    def steps():
+        """Count the steps, by tens, of SQLite's virtual machine: the same in every run."""
+        counted = []
+        connection.set_progress_handler(lambda: counted.append(1), 10)
+        try:
+            window = manager.get_thread("t").messages
+        finally:
+            connection.set_progress_handler(None, 0)
+        assert len(window) > 5
+        return len(counted)
+
+    fill(storage, thread, 100)
+    short = steps()
+    ChatMessage.objects.exclude(seq=0).delete()
+    fill(storage, thread, 5_000)
+    assert steps() <= 2 * short
 
 
 def fill(storage, thread, upto):
