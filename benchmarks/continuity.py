@@ -1,8 +1,8 @@
 """Continuity scenarios: a scripted life, played through the public API, and what is recalled of it.
 
-    python -m benchmarks.continuity ../shared/data/continuity_v3.json [--scenario NAME] [--verbose]
+    python -m benchmarks.continuity SCENARIOS.json [--scenario NAME] [--verbose]
 
-Plays every scenario of a `continuity_v3` file (format and metrics: vision.md §4) in a memory of its own on
+Plays every scenario of a `continuity_v3` file in a memory of its own on
 embedded stores: remember, correct, forget, link, restart, ask. A remembered event becomes an episode with one
 observation and one reflection on both, about its notions; the notions' labels are given naming beliefs. The
 clock is the script's. Questions bring their text alone: labels and expectations never reach the memory.

@@ -171,7 +171,7 @@ def integrity_of(
     items: Sequence[MemoryObjectRef],
     names: Mapping[MemoryObjectRef, str],
 ) -> Counter[str]:
-    """Count what must never come: each kind of vision.md §4.2 that one answer can show."""
+    """Count what must never come: each kind that one answer can show."""
     stored = memory.browse.get(*items)
     found: Counter[str] = Counter()
     for ref in items:

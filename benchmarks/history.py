@@ -6,7 +6,7 @@ Two stores on one disk are filled to each size: `SQLiteStorage`, and a reference
 reading and rewriting the whole thread for every message (with our journal settings, so that the difference is
 the algorithm's alone). Appends are timed turn about in one run. Then windows are timed at every size, and a
 wrapped client against a bare one that sends the same messages to the local stub. The table names each goal of
-spec/history.md (cases 65 to 68); the exit code is 1 when one is missed, and the last line holds the figures.
+the acceptance cases history-65 to 68; the exit code is 1 when one is missed, and the last line holds the figures.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RewritingStore:
 
 
 class Smart(BaseAlgorithm):
-    """The window rule of the seed's advanced example: system messages, then recent important ones."""
+    """The window rule of the advanced example: system messages, then recent important ones."""
 
     def get_message_window(self, messages: Sequence[Message]) -> list[Message]:
         now = datetime.now(UTC)

@@ -52,7 +52,7 @@ COLLECTION = "life"
 DIMENSION = 256
 """Components of the bundled embedder's vectors."""
 OBJECTS_PER_MOMENT = 3
-"""An episode with two observations: the commit that DESIGN §5 speaks of."""
+"""An episode with two observations."""
 
 _NOTIONS = 20
 _WORDS = 4_000

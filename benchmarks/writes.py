@@ -1,4 +1,4 @@
-"""What a commit costs beside the same data handed to the engines directly (DESIGN §5, issue 2).
+"""What a commit costs beside the same data handed to the engines directly.
 
     python -m benchmarks.writes [--objects 0 10000 100000] [--commits 300] [--folder DIR]
 

@@ -2,7 +2,6 @@
 
 Structure is authoritative: each error is a dataclass with typed fields and a stable `code`, the
 message is made from them once, and all of them survive pickling (Celery results, process pools).
-The kinds are those of memory-core §14, as amended by spec/decisions.md and spec/consistency.md.
 """
 
 from __future__ import annotations
@@ -464,7 +463,7 @@ class UnsupportedSchemaVersion(CharacterMemoryError):
 
 @dataclass(eq=False)
 class LifecycleDraftInvalid(CharacterMemoryError):
-    """A correct or forget draft breaks a rule; `kind` is one of memory-core §14's tokens."""
+    """A correct or forget draft breaks a rule; `kind` says which."""
 
     code: ClassVar[str] = "lifecycle_draft_invalid"
     kind: str
@@ -627,7 +626,7 @@ class GraphWentBack(StoreError):
 
 @dataclass(eq=False)
 class CollectionIncompatible(StoreError):
-    """An existing index does not fit; `mismatch` is one of memory-core §14's CollectionMismatch."""
+    """An existing index does not fit; `mismatch` says in what."""
 
     code: ClassVar[str] = "collection_incompatible"
     collection: str
@@ -645,7 +644,7 @@ class CollectionIncompatible(StoreError):
 
 @dataclass(eq=False)
 class VectorDatabaseError(StoreError):
-    """The vector engine or service failed; kinds and statuses of recall.md §11.12."""
+    """The vector engine or service failed; `kind` says how."""
 
     code: ClassVar[str] = "vector_database"
     backend: str
@@ -661,7 +660,7 @@ class VectorDatabaseError(StoreError):
 
 @dataclass(eq=False)
 class EmbeddingError(StoreError):
-    """An embedding could not be made; `kind` as in memory-core §14, `details` its typed values."""
+    """An embedding could not be made; `kind` says why, `details` its typed values."""
 
     code: ClassVar[str] = "embedding"
     kind: str
@@ -708,6 +707,13 @@ class ValidationError(HistoryError, ValueError):
     def describe(self) -> str:
         """Name the field and its problem."""
         return f"{self.field}: {self.problem}"
+
+
+@dataclass(eq=False)
+class MessageIdTaken(ValidationError):
+    """The thread already has a message of that id."""
+
+    code: ClassVar[str] = "history_message_id_taken"
 
 
 @dataclass(eq=False)

@@ -2,7 +2,7 @@
 
 A test says what it asserts with ``@pytest.mark.spec("core-47")``; a marker that names no known case stops
 the run. ``python -m pytest --spec-report`` runs nothing: it prints every case with its tests and fails
-when a case of an issue listed under ``spec_issues`` in pyproject.toml has none.
+when a case of a group listed under ``spec_groups`` in pyproject.toml has none.
 """
 
 import tomllib
@@ -18,10 +18,10 @@ SPEC_DIR = Path(__file__).parent / "spec"
 
 @dataclass(frozen=True)
 class Case:
-    """One acceptance case: its name (``core-47``), the issue that owes it, and its sentence."""
+    """One acceptance case: its name (``core-47``), the group that it belongs to, and its sentence."""
 
     name: str
-    issue: str
+    group: str
     sentence: str
 
 
@@ -42,7 +42,7 @@ def load_chapters(folder: Path) -> tuple[Chapter, ...]:
 def _load_chapter(path: Path) -> Chapter:
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     rows = sorted(table["cases"].items(), key=lambda row: int(row[0]))
-    cases = tuple(Case(f"{path.stem}-{number}", str(row["issue"]), row["text"]) for number, row in rows)
+    cases = tuple(Case(f"{path.stem}-{number}", str(row["group"]), row["text"]) for number, row in rows)
     return Chapter(path.stem, table["title"], cases)
 
 
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("spec").addoption(
         "--spec-report", action="store_true", help="list the acceptance cases and their tests; run nothing"
     )
-    parser.addini("spec_issues", "issues whose acceptance cases must all have a test", type="args")
+    parser.addini("spec_groups", "groups whose acceptance cases must all have a test", type="args")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -70,7 +70,7 @@ class SpecReport:
 
     def __init__(self, config: pytest.Config, chapters: tuple[Chapter, ...]) -> None:
         self.reporting: bool = config.getoption("spec_report")
-        self.enabled = frozenset(config.getini("spec_issues"))
+        self.enabled = frozenset(config.getini("spec_groups"))
         self.chapters = chapters
         self.tests: dict[str, list[str]] = defaultdict(list)
         self.unknown: list[str] = []
@@ -109,7 +109,7 @@ class SpecReport:
         for chapter in self.chapters:
             terminalreporter.section(f"{chapter.key}: {chapter.title}")
             for case in chapter.cases:
-                terminalreporter.line(f"{case.name} [issue {case.issue}] {case.sentence}")
+                terminalreporter.line(f"{case.name} [group {case.group}] {case.sentence}")
                 for test in self.tests.get(case.name, ()):
                     terminalreporter.line(f"    {test}")
         terminalreporter.section("acceptance cases")
@@ -117,18 +117,18 @@ class SpecReport:
             terminalreporter.line(line)
 
     def missing(self) -> list[Case]:
-        """Return the cases of enabled issues that no test names."""
+        """Return the cases of enabled groups that no test names."""
         return [
             case
             for chapter in self.chapters
             for case in chapter.cases
-            if case.issue in self.enabled and not self.tests.get(case.name)
+            if case.group in self.enabled and not self.tests.get(case.name)
         ]
 
     def verdict(self) -> Iterator[str]:
         """Yield the closing lines of the report."""
         for chapter in self.chapters:
-            owed = [case for case in chapter.cases if case.issue in self.enabled]
+            owed = [case for case in chapter.cases if case.group in self.enabled]
             tested = sum(1 for case in owed if self.tests.get(case.name))
             count = len(chapter.cases)
             yield f"{chapter.key}: {tested} of {len(owed)} enabled cases have a test, {count} in all"

@@ -9,18 +9,18 @@ pytest_plugins = ["pytester"]
 TABLE = """
 title = "Sample"
 [cases]
-1 = { issue = 2, text = "Given one, then one." }
-2 = { issue = 2, text = "Given two, then two." }
-3 = { issue = 9, text = "Given three, then three." }
+1 = { group = 2, text = "Given one, then one." }
+2 = { group = 2, text = "Given two, then two." }
+3 = { group = 9, text = "Given three, then three." }
 """
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A project of its own with three cases, of which issue 2 enables the first two."""
+    """A project of its own with three cases, of which group 2 enables the first two."""
     spec = pytester.mkdir("spec")
     (spec / "sample.toml").write_text(TABLE, encoding="utf-8")
-    pytester.makeini("[pytest]\nspec_issues = 2\nmarkers =\n    spec(*cases): cases\n    slow: slow\n")
+    pytester.makeini("[pytest]\nspec_groups = 2\nmarkers =\n    spec(*cases): cases\n    slow: slow\n")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setattr("tests.spec_report.SPEC_DIR", spec)
     return pytester
@@ -58,7 +58,7 @@ def test_report_lists_tests_and_fails_for_a_case_without_one(project: pytest.Pyt
     result = run(project, "--spec-report")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["sample-1 [[]issue 2] Given one, then one.", "    *.py::test_one"], consecutive=True
+        ["sample-1 [[]group 2] Given one, then one.", "    *.py::test_one"], consecutive=True
     )
     output = result.stdout.str()
     assert output.count("::test_one") == 1

@@ -1,6 +1,6 @@
 """Who owns an embedded store: the owner's lock file, what a fork does to it, and shared handles.
 
-Rules of consistency.md §4 (R8) and decisions.md "To R8". One process owns a store folder. It holds `flock`
+One process owns a store folder. It holds `flock`
 on our own `owner.lock` from before the engine opens until after it closed, since RocksDB's own lock vanishes
 as soon as anything in the owning process opens and closes its `LOCK` file. Within the process all facades of
 a folder share one handle.

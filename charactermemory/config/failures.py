@@ -32,7 +32,7 @@ _SHOWN = 80
 def unknown_key(key: object, known: Collection[str]) -> ConfigParseError | ConfigValidationError | None:
     """Return what is wrong with a key, None if it is known. The value is never looked at.
 
-    A fan-out key of another pair is answered as recall.md §12.3 says; any other with the nearest known key.
+    A fan-out key of another pair is said to be none that is implemented; any other with the nearest known key.
     """
     if not isinstance(key, str):
         return ConfigParseError(detail=f"a setting's name is a text, got {type(key).__name__}")

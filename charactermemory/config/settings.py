@@ -1,4 +1,4 @@
-"""Settings of the core (memory-core §13, keys as in decisions.md "To R3")."""
+"""Settings of the core."""
 
 from __future__ import annotations
 

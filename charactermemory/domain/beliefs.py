@@ -40,7 +40,7 @@ def check_belief(
     given_by_application: bool,
     assertions: Sequence[BeliefAssertion],
 ) -> None:
-    """Judge grounding and assertions, in the order of memory-core §3.6.
+    """Judge grounding and assertions, in the order in which they are told.
 
     Raises:
         BeliefValidationError: the first rule broken.

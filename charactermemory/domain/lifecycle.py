@@ -82,7 +82,7 @@ class Stored(Model):
 
 
 def derived_links(memory: DerivedMemory) -> tuple[MemoryLink, ...]:
-    """Return the links that follow from a memory's own lists, sorted by id (memory-core §7 step 3).
+    """Return the links that follow from a memory's own lists, sorted by id.
 
     One Supersedes link per predecessor, one About link per notion.
     """

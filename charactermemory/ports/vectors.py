@@ -125,7 +125,7 @@ class VectorRebuild(Protocol):
 class VectorIndex(Protocol):
     """One collection's index. Thread-safe. A write is searchable when `write` returns, durable after `flush`.
 
-    Raises everywhere: `VectorDatabaseError` (kinds of recall.md §11.12), `CollectionIncompatible`,
+    Raises everywhere: `VectorDatabaseError`, `CollectionIncompatible`,
     `StoreClosedError` after `close`, `StoreForkedError` in a forked child.
     """
 

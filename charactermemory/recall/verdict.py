@@ -130,7 +130,7 @@ def _order(ref: MemoryObjectRef) -> tuple[int, int]:
 
 
 def _states(item: MemoryObject, edge: Edge) -> bool:
-    """Whether an object's own fields state the edge (decisions R2: a reference field is a relation)."""
+    """Whether an object's own fields state the edge (a reference field is a relation)."""
     target = edge.target.id
     match item, edge.relation:
         case Episode(), RelationType.INVOLVES:

@@ -73,7 +73,7 @@ class Lineage:
     """What a correction supersedes.
 
     A retry finds its own earlier output among the current memories of a source; that is no predecessor, and
-    what it superseded itself stands in its place (memory-core §9.3 step 6).
+    what it superseded itself stands in its place.
 
     Attributes:
         superseded: the memories gathered, sorted by id.

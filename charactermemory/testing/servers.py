@@ -22,7 +22,7 @@ class OxigraphServer:
 
     Args:
         location: its store folder; None keeps everything in memory (and serialises updates, so it is no
-            evidence about races: consistency.md R4).
+            evidence about races).
         port: a loopback port; None takes a free one, which stays the same over restarts.
 
     Raises on starting:

@@ -23,7 +23,7 @@ from charactermemory.ports.vectors import Surface, VectorRecord
 from charactermemory.upkeep.surfaces import INDEXED_TYPES, surface_of
 
 READ_IS_FRESH_SECONDS = 30.0
-"""A derived write rests on a graph read at most this old (consistency.md R5, service form)."""
+"""A derived write rests on a graph read at most this old with servers."""
 
 DELETE, UPSERT = VectorMaintenanceOperation.DELETE, VectorMaintenanceOperation.UPSERT
 _LATE = Cause(cause="graph_query", detail="stored while others were embedded; it is derived again")

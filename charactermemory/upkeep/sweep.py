@@ -19,7 +19,7 @@ from charactermemory.upkeep.verify import VerifyReport, recover, went_back
 SWEEP_COMMITS = 100
 """Commits derived in one step; bounds memory and the time other writers wait."""
 SETTLED_AGE = timedelta(seconds=60)
-"""With several processes a commit is passed only when it is this old (consistency.md R5, service form)."""
+"""With several processes a commit is passed only when it is this old."""
 
 
 class SweepReport(Model):

@@ -1,4 +1,4 @@
-"""The writer lock on a lease row: who may write, what a dead writer leaves (consistency.md R4, on PostgreSQL)."""
+"""The writer lock on a lease row: who may write, what a dead writer leaves on PostgreSQL."""
 
 from __future__ import annotations
 

@@ -24,10 +24,7 @@ ASKED = 20
 
 
 def evidence_recall(memory: CharacterMemory, path: Path, conversation: str) -> float:
-    """The share of a question's evidence turns among the first ten observations, on average.
-
-    The measure of decisions.md "To R10", with bundled local embeddings.
-    """
+    """The share of a question's evidence turns among the first ten observations, on average."""
     (sample,) = [item for item in json.loads(path.read_text()) if item["sample_id"] == conversation]
     shares = []
     for item in sample["qa"]:

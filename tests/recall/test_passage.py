@@ -1,4 +1,4 @@
-"""What gets past a notion: little, the more it connects (docs/recall-tuning.md, recall.md §12)."""
+"""What gets past a notion: little, the more it connects (docs/recall-tuning.md)."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_a_named_notion_passes_on_as_much_as_it_is_selective(world: World) -> No
 
     outcome = world.retrieve(topic=None, anchors=(rare.id,), section_limits=ROOM)
 
-    # 4 of 49 in the table of recall.md §12.8
+    # what 4 of 49 pass on
     assert [factor_of(outcome, item) for item in few] == [pytest.approx(INHERITANCE * 0.588592, abs=1e-6)] * 4
 
 

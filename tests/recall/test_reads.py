@@ -29,7 +29,7 @@ from tests.support.rig import Rig
 
 MAX_GRAPH_ROUND_TRIPS = 6
 MAX_STATISTICS_QUERIES = 3
-"""DESIGN §5."""
+"""What one recall may ask, whatever the corpus."""
 
 GRAPH_READS = {"notions_known_as", "places", "neighbours", "link_ids", "read"}
 STATISTICS_READS = {"health", "counts", "best", "states"}

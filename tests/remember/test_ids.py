@@ -42,7 +42,7 @@ GOLDEN = {
     "caller-link:0": "972f8d4c-d03e-5f12-a53b-a2d25238e3b4",
     "hint-link:entity:0": "bd8e8d98-712d-57a8-be12-924689f55ccd",
 }
-"""memory-core §1.2, and decisions R9 for observation:1."""
+"""Fixed for ever: stored ids depend on them."""
 
 
 def everything(words: str) -> RememberInput:

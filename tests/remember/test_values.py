@@ -286,7 +286,7 @@ def test_stored_objects_equal_the_originals_on_every_connection(open_rig: OpenRi
 # --- beyond the numbered cases ---------------------------------------------------------------------
 
 LONG = {"text": 50_001, "name": 1_001, "key": 1_025}
-"""One character more than the limits of decisions R1."""
+"""One character more than the limits."""
 
 
 @pytest.mark.parametrize(

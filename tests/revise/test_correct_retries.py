@@ -140,7 +140,7 @@ def test_the_id_of_a_replacement_follows_from_what_is_corrected(world: Rig) -> N
 
 
 def test_the_seed_is_made_of_the_canonical_form() -> None:
-    """The minimal case of memory-core §9.4."""
+    """The minimal case."""
     origin = {"external_refs": [{"source_ref": "app:x"}]}
     draft = CorrectMemoryDraft.model_validate_json(
         json.dumps(

@@ -1,4 +1,4 @@
-"""From stored nodes back to objects with their lifecycle (memory-core §12.3, overridden by DESIGN R2).
+"""From stored nodes back to objects with their lifecycle.
 
 What cannot be read is a `GraphQueryError` of kind hydration that names subject and predicate, never a value.
 An object is active only where the graph says so in a token we know.

@@ -1,4 +1,4 @@
-"""The names of everything that stands in a collection's graph (DESIGN R2; `vocabulary.ttl` says what they mean).
+"""The names of everything that stands in a collection's graph (`vocabulary.ttl` says what they mean).
 
 Classes and predicates are `urn:charactermemory:vocab:*`, relations `urn:charactermemory:relation:<token>`.
 """

@@ -48,7 +48,7 @@ _HTTP_STATUS = {
 def build_client(url: str, api_key: str | None = None) -> QdrantClient:
     """Make a client; nothing is sent yet.
 
-    `grpc://host[:port]` and `http://host:6334` (the seed's form) mean gRPC, any other http(s) URL REST.
+    `grpc://host[:port]` and `http://host:6334` mean gRPC, any other http(s) URL REST.
 
     Raises:
         VectorDatabaseError: `invalid_uri`.

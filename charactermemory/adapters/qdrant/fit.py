@@ -91,7 +91,7 @@ def lexical_mismatch(collection: str, wanted: Build, found: Build) -> CharacterM
 def check_fit(
     collection: str, wanted: Build, found: Build, *, dense: bool = True, lexical: bool = True
 ) -> None:
-    """Raise the mismatch of the parts asked about, if any (DESIGN R7: other fingerprints never meet)."""
+    """Raise the mismatch of the parts asked about, if any (other fingerprints never meet)."""
     problem = (dense_mismatch(collection, wanted, found) if dense else None) or (
         lexical_mismatch(collection, wanted, found) if lexical else None
     )

@@ -39,7 +39,7 @@ class Importance(BaseAlgorithm):
     """System and developer messages, then the important ones, at most `max_messages` of them.
 
     A message's `metadata["importance"]` decides when it is a number (at least `threshold`); otherwise a text
-    longer than `min_length` characters counts as important, the rule of the seed's example. `window` leaves
+    longer than `min_length` characters counts as important. `window` leaves
     out what is older.
     """
 
