@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from charactermemory.domain.model import Instant, Listed, Model, Text
-from charactermemory.errors import StorageError, ThreadNotFoundError, ValidationError
+from charactermemory.errors import MessageIdTaken, StorageError, ThreadNotFoundError, ValidationError
 from charactermemory.history import (
     BaseAlgorithm,
     HistoryManager,
@@ -107,7 +107,7 @@ class ThreadSearch(Model):
 
 
 class NewMessage(Model):
-    """A message to be stored as the thread's last. With an `id`, it is stored once."""
+    """A message to be stored as the thread's last; an `id` of its own is taken once."""
 
     role: Role
     content: str | Parts | None = None
@@ -212,6 +212,8 @@ def _problems() -> Iterator[None]:
         yield
     except ThreadNotFoundError:
         raise NotFound("There is no such thread in this collection.", "thread_not_found") from None
+    except MessageIdTaken:
+        raise Conflict("The thread has a message with this id.", "message_id_taken") from None
     except ValidationError as error:
         item = ProblemItem(pointer="/" + error.field.replace(".", "/"), detail=error.problem)
         raise BadRequest("The request cannot be carried out.", error.code, [item]) from None
@@ -353,6 +355,7 @@ class MessagesView(MemoryView):
         action=Action.WRITE,
         body=NewMessage,
         answers={201: MessageAnswer},
+        errors=(409,),
         keyed=True,
     )
     def post(self, call: Call, thread: str) -> Answer:

@@ -179,7 +179,7 @@ def test_what_is_wrong_is_told_and_nothing_written(api: Api) -> None:
         ("threads/t/messages", {"role": "robot", "content": "hi"}, "/role"),
         ("threads/t/messages", {"content": "hi"}, "/role"),
         ("threads/t/messages", {"role": "user", "content": 7}, "/content"),
-        ("threads/t/messages", {"role": "user", "content": "twice", "id": "m"}, "/id"),
+        ("threads/t/messages", {"role": "user", "content": "odd", "id": "a/b"}, "/id"),
         ("threads/search", {}, ""),
         ("threads/search", {"metadata": {}, "content": None}, ""),
         ("threads/search", {"other": 1}, "/other"),
@@ -188,6 +188,8 @@ def test_what_is_wrong_is_told_and_nothing_written(api: Api) -> None:
         assert reply.status == 400, (path, body, reply.raw)
         assert reply.headers["Content-Type"] == "application/problem+json"
         assert any(item["pointer"].startswith(pointer) for item in reply.json["errors"]), reply.raw
+    twice = api.post("threads/t/messages", {"role": "user", "content": "twice", "id": "m"})
+    assert (twice.status, twice.code) == (409, "message_id_taken")
     for query in ("limit=0", "limit=101", "cursor=forged", "unknown=1"):
         assert api.get(f"threads/t/messages?{query}").status == 400
     both = api.get("threads/t/window?max_messages=1&max_tokens=9")

@@ -71,7 +71,11 @@ def described(api: Api, settings: Any) -> Iterator[Described]:
     """The description as the server gives it, a memory with something in it, no limit of requests."""
     permit(get_user_model().objects.get(), "add_memorycollection")
     rates = dict.fromkeys(("memory_read", "memory_write", "memory_retrieve", "memory_operate"))
-    settings.CHARACTER_MEMORY = {**settings.CHARACTER_MEMORY, "API": {"THROTTLE_RATES": rates}}
+    settings.CHARACTER_MEMORY = {
+        **settings.CHARACTER_MEMORY,
+        "API": {"THROTTLE_RATES": rates},
+        "DISPATCH": "none",  # another thread has no part in the test's transaction
+    }
     episode = api.remember("Ada planted tomatoes.")["episode"]
     assert api.put("external-keys/k", episode).status == 201
     assert api.post("threads", {"id": "t"}).status == 201

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
-from charactermemory.errors import ThreadNotFoundError, ValidationError
+from charactermemory.errors import MessageIdTaken, ThreadNotFoundError
 from charactermemory.history import bridge, validation
 from charactermemory.history.models import Message, Thread
 from charactermemory.history.sequence import Selection
@@ -116,9 +116,9 @@ def missing(thread_id: str) -> ThreadNotFoundError:
     return ThreadNotFoundError(thread_id=thread_id)
 
 
-def duplicate_message(message: Message) -> ValidationError:
+def duplicate_message(message: Message) -> MessageIdTaken:
     """Return the error for a message id that the thread already has."""
-    return ValidationError(field="id", problem=f"the thread already has a message {message.id!r}")
+    return MessageIdTaken(field="id", problem=f"the thread already has a message {message.id!r}")
 
 
 def check_page(limit: int, offset: int) -> None:
