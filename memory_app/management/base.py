@@ -24,7 +24,7 @@ class MemoryCommand(BaseCommand):
         """Run the command.
 
         Raises:
-            CommandError: with the message of whatever the memory or the database refused.
+            CommandError: with the message of whatever the memory, the database or the disk refused.
         """
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
@@ -41,6 +41,9 @@ class MemoryCommand(BaseCommand):
             # Whoever read has seen enough; what is still buffered must not be written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise CommandError(f"{where}{error.strerror or error}") from error
 
 
 def add_collection(parser: CommandParser, purpose: str) -> None:

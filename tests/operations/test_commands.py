@@ -62,7 +62,7 @@ def test_verify_finds_what_differs_and_repairs_it(shed: CharacterMemory, manage:
     (found,) = answer["collections"]
     assert (answer["differences"], found["kinds"]) == (1, {"vector_missing": 1})
     assert found["first"] == [f"vector_missing {episode_ref(1)}"]
-    assert problem == "shed: 1 differences"
+    assert problem == "shed: 1 differences; --repair sets right what differs"
     answer = manage("memory_verify", repair=True, json=True)
     assert (answer["differences"], answer["collections"][0]["found"]) == (0, 1)
     assert "0 differences" in manage("memory_verify")
@@ -219,3 +219,13 @@ def test_check_says_that_all_is_well(shed: CharacterMemory, manage: Manage) -> N
     assert answer["problems"] == []
     assert answer["health"]["well"] is True
     assert "shed: answers" in manage("memory_check")
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(
+    shed: CharacterMemory, manage: Manage, tmp_path: Path
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    for command in ("memory_backup", "memory_export"):
+        _, problem = manage(command, str(taken / "below"), fails=True)
+        assert "taken" in problem and "Errno" not in problem and "\n" not in problem

@@ -31,6 +31,7 @@ TEMPLATES = [
     }
 ]
 ROOT_URLCONF = "companion.urls"
+TIME_ZONE = "UTC"
 USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -50,5 +50,6 @@ class Command(OperatorCommand):
             for line in summary["first"]:
                 self.tell(f"  {line}")
             if not result.clean:
-                problems.append(f"{result.collection}: {summary['differences']} differences")
+                hint = "" if options["repair"] else "; --repair sets right what differs"
+                problems.append(f"{result.collection}: {summary['differences']} differences{hint}")
         finish(problems)
