@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from charactermemory.adapters.handles import HandleRegistry
 from charactermemory.clock import Clock
 from charactermemory.config import Settings, validate_collection_name
-from charactermemory.errors import GraphWentBack
+from charactermemory.errors import GraphWentBack, VectorDatabaseError
 from charactermemory.ports.embedding import EmbeddingProvider
 from charactermemory.ports.graph import GraphStore
 from charactermemory.ports.ledger import Ledger
 from charactermemory.ports.locks import WriterLock
 from charactermemory.ports.statistics import StatisticsStore
 from charactermemory.ports.stores import Postpone, Stores
-from charactermemory.ports.vectors import VectorIndex
+from charactermemory.ports.vectors import Cursor, VectorIndex
 from charactermemory.upkeep.surfaces import SURFACE_VERSION
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class _Coordination:
     """What all facades of one collection in this process share: the derive lock and the ledgers."""
 
     def __init__(self, graph: GraphStore, vectors: VectorIndex, statistics: StatisticsStore) -> None:
-        cursors = vectors.cursor(), statistics.cursor()
+        cursors = _place(vectors), statistics.cursor()
         seen = max(graph.settled(), *(max(cursor.applied, cursor.high) for cursor in cursors))
         head = graph.head()
         if seen > head:
@@ -123,6 +123,15 @@ class _Coordination:
 
     def close(self) -> None:
         """Nothing to release; the registry counts users."""
+
+
+def _place(vectors: VectorIndex) -> Cursor:
+    """Return the index's place in the log; the beginning while its server is out, for there all is owed."""
+    try:
+        return vectors.cursor()
+    except VectorDatabaseError as error:
+        logger.warning("the index's place in the log cannot be read: %s", error)
+        return Cursor(0, 0)
 
 
 _coordination: HandleRegistry[_Coordination] = HandleRegistry()

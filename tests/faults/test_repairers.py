@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from charactermemory import CharacterMemory
+from memory_app import runtime
 from memory_app.models import RepairMarker
 from memory_app.repairs import queue
 from memory_app.repairs.worker import RunReport
 from tests.faults.faults import vectors_down
-from tests.faults.world import OPERATIONS, POLICY, Deployment
+from tests.faults.world import DULL, MEMBER, NUMBERS, OPERATIONS, POLICY, WRONG, Deployment, grounds
+from tests.support.plans import memory_ref
 
 pytestmark = pytest.mark.django_db
 
@@ -102,3 +104,23 @@ def test_a_worker_whose_clock_is_wrong_neither_loses_nor_doubles(hours: int, owi
     owing.sweeper(wrong).sweep_all([owing.memory.collection])
     owing.run()
     assert owing.differences() == 0
+
+
+def test_a_process_that_starts_in_an_outage_remembers_and_recalls(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("charactermemory.adapters.qdrant.service.RETRY_SECONDS", 0.0)
+    with vectors_down(deployment):
+        name = f"faults-{next(NUMBERS)}"
+        fresh = runtime.open_memory(name, clock=deployment.clock)
+        assert not fresh.commit(grounds()).complete
+        outcome = fresh.retrieve("Mimi")
+        assert outcome.rationale.degraded
+    started = Deployment(fresh, deployment.graph, deployment.vectors, deployment.clock)
+    try:
+        started.drain()
+        assert (started.differences(), started.waiting()) == (0, 0)
+        assert started.indexed() >= {memory_ref(number) for number in (WRONG, DULL, MEMBER)}
+        assert fresh.stores.vectors.cursor().applied == fresh.stores.graph.head()
+    finally:
+        fresh.close()

@@ -315,8 +315,10 @@ def test_a_bad_url_is_refused_without_its_password(url):
 
 
 def test_nobody_listening_is_http_connect():
+    index = service_module.QdrantVectorIndex("http://127.0.0.1:9", "contract", 4, "one")
     with pytest.raises(VectorDatabaseError) as caught:
-        service_module.QdrantVectorIndex("http://127.0.0.1:9", "contract", 4, "one")
+        index.count()
+    index.close()
     assert (caught.value.backend, caught.value.kind) == ("qdrant", "http_connect")
 
 

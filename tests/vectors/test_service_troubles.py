@@ -10,7 +10,7 @@ from qdrant_client import models
 
 from charactermemory.adapters.qdrant import connection, service
 from charactermemory.adapters.qdrant.service import QdrantVectorIndex
-from charactermemory.errors import VectorDatabaseError
+from charactermemory.errors import CollectionIncompatible, VectorDatabaseError
 from charactermemory.ports.vectors import Cursor
 from charactermemory.testing.vector_samples import EVERY_TYPE, numbers, record, ref
 from tests.support.qdrant_stub import QdrantStub
@@ -156,3 +156,47 @@ def test_an_index_whose_maker_died_before_its_alias_is_finished(
     other.write([record(1, ONE)], [], 1)
     assert (other._serving(), other.count(), other.cursor().high) == (serving, 1, 1)
     other.close()
+
+
+def test_an_index_that_is_opened_in_an_outage_is_there_afterwards(
+    stub: QdrantStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "RETRY_SECONDS", 0.0)
+    stub.stop()
+    index = QdrantVectorIndex(stub.url, "late", 4, "one")
+    with pytest.raises(VectorDatabaseError):
+        index.write([record(1, ONE)], [], 1)
+    stub.start()
+    index.write([record(1, ONE)], [], 1)
+    assert (index.count(), index.cursor()) == (1, Cursor(applied=0, high=1))
+    index.close()
+
+
+def test_a_server_that_was_just_out_is_not_asked_by_every_caller(stub: QdrantStub) -> None:
+    with stub.troubled("fail"):
+        index = QdrantVectorIndex(stub.url, "late", 4, "one")
+        asked = len(stub.requests)
+        for _ in range(5):
+            with pytest.raises(VectorDatabaseError):
+                index.count()
+        assert len(stub.requests) == asked
+    index.close()
+
+
+def test_what_an_outage_hid_is_refused_when_it_is_seen(
+    stub: QdrantStub, index: QdrantVectorIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "RETRY_SECONDS", 0.0)
+    stub.stop()
+    other = QdrantVectorIndex(stub.url, "ada", 4, "two")
+    stub.start()
+    for _ in range(2):
+        with pytest.raises(CollectionIncompatible):
+            other.count()
+    other.close()
+
+
+def test_a_server_that_refuses_is_told_at_once(stub: QdrantStub) -> None:
+    with stub.troubled("fail", status=403), pytest.raises(VectorDatabaseError) as caught:
+        QdrantVectorIndex(stub.url, "ada", 4, "one")
+    assert caught.value.status == "permission_denied"

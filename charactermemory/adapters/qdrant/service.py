@@ -6,10 +6,12 @@ update switches. How the vectors were made is that collection's metadata.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,8 @@ from .search import NOT_REQUESTED
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
+logger = logging.getLogger(__name__)
+
 STORE_NAME = "vector store"
 
 FIT_SECONDS = 10.0
@@ -40,6 +44,17 @@ FIT_SECONDS = 10.0
 
 BEGIN_SECONDS = 5.0
 """How long another process may take from making the first collection to serving it."""
+
+RETRY_SECONDS = 1.0
+"""Within so long of a failure an index that is not open yet fails again without asking the server."""
+
+_OUT_KINDS = frozenset({"http_connect", "http_timeout", "http", "resource_exhausted"})
+_OUT_STATUSES = frozenset({"unavailable", "internal", "deadline_exceeded", "resource_exhausted"})
+
+
+def _is_out(error: VectorDatabaseError) -> bool:
+    """Whether the server cannot be used now; not that it refuses what it is asked."""
+    return error.status in _OUT_STATUSES or (error.status is None and error.kind in _OUT_KINDS)
 
 
 class QdrantVectorIndex:
@@ -57,12 +72,15 @@ class QdrantVectorIndex:
     ) -> None:
         """Open or create the index of `collection` at `url` (see `build_client`), or through a given client.
 
+        A server that is out now is no reason to fail: it is asked again by whatever is done first, which then
+        raises what opening would have raised.
+
         Raises:
             OutOfDomain: the collection's name or the language is not allowed; nothing was sent.
             CollectionIncompatible: an existing collection has other vectors than ours, or (with `refuse`) was
                 made with another vector size or fingerprint; the data stay as they were.
             UnsupportedSchemaVersion: (with `refuse`) it holds records of another version.
-            VectorDatabaseError: the server cannot be reached or refuses.
+            VectorDatabaseError: the server refuses.
         """
         validate_collection_name(collection)
         self._collection = collection
@@ -71,13 +89,36 @@ class QdrantVectorIndex:
         self._connection = Connection(url, api_key)
         self._points = Points(self._connection, collection, size)
         self._closed = False
+        self._refuses = on_mismatch == "refuse"
         self._lock = threading.Lock()
-        self._found = self._open()
-        self._found_at = time.monotonic()
-        if on_mismatch == "refuse":
-            check_fit(collection, self._build, self._found)
+        self._found: Build | None = None
+        self._found_at = 0.0
+        self._failed: VectorDatabaseError | None = None
+        self._failed_at = 0.0
+        try:
+            self._ensure_found()
+        except VectorDatabaseError as error:
+            if not _is_out(error):
+                raise
+            logger.warning("the vector index of %s is opened later: %s", collection, error)
 
     # --- collections and aliases -----------------------------------------------------------------
+
+    def _ensure_found(self) -> None:
+        """Open the index, if the server was out when that was tried last."""
+        with self._lock:
+            if self._found is not None:
+                return
+            if self._failed is not None and time.monotonic() - self._failed_at < RETRY_SECONDS:
+                raise replace(self._failed)
+            try:
+                found = self._open()
+            except VectorDatabaseError as error:
+                self._failed, self._failed_at = error, time.monotonic()
+                raise
+            if self._refuses:
+                check_fit(self._collection, self._build, found)
+            self._found, self._found_at = found, time.monotonic()
 
     def _open(self) -> Build:
         """Return what the serving collection was built with; make the first one where there is none."""
@@ -204,7 +245,7 @@ class QdrantVectorIndex:
 
     def _check_fit(self, *, dense: bool = True, lexical: bool = True) -> None:
         with self._lock:
-            if time.monotonic() - self._found_at > FIT_SECONDS:
+            if self._found is None or time.monotonic() - self._found_at > FIT_SECONDS:
                 with service_errors():
                     self._found = self._read_build(self._collection)
                 self._found_at = time.monotonic()
@@ -214,6 +255,7 @@ class QdrantVectorIndex:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError(store=STORE_NAME)
+        self._ensure_found()
 
     # --- the port --------------------------------------------------------------------------------
 
