@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from django.db.models import Case, F, IntegerField, Q, QuerySet, Subquery, Value, When
+from django.db.models import Case, F, IntegerField, Q, QuerySet, Subquery, UUIDField, Value, When
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
@@ -31,12 +31,12 @@ from charactermemory.ports.statistics import (
 )
 from charactermemory.ports.vectors import Cursor
 from memory_app.models import (
-    EntityEdge,
     EntityRelationCount,
     GlobalRelationCount,
     MemoryState,
     StatisticsHealth,
 )
+from memory_app.statistics.best import best_of
 from memory_app.statistics.merging import merge
 from memory_app.statistics.rebuilding import rebuild
 from memory_app.statistics.rows import READ_AT_ONCE, Generation, parts, reference
@@ -110,21 +110,32 @@ class OrmStatistics:
         wanted = Q()
         for relation, object_type in pairs:
             wanted |= Q(relation=relation.value, object_type=object_type.value)
-        columns = ("relation", "object_type", "total", "active", "current")
         overall: dict[Pair, Count] = {}
         at: dict[tuple[MemoryObjectRef, Pair], Count] = {}
         with reading(self._using):
             cause = self._health().values_list("cause", flat=True).first()
-            if pairs:
-                for row in self._serving().rows(GlobalRelationCount).filter(wanted).values_list(*columns):
-                    overall[_pair(row)] = Count(*row[2:])
-            for part in parts(hubs, READ_AT_ONCE) if pairs else ():
-                rows = self._serving().rows(EntityRelationCount).filter(wanted)
-                rows = rows.filter(hub_id__in=[hub.id for hub in part])
-                for *row, kind, hub_id in rows.values_list(*columns, "hub_type", "hub_id"):
-                    at[reference(kind, hub_id), _pair(row)] = Count(*row[2:])
+            for part in list(parts(hubs, READ_AT_ONCE)) or [[]]:
+                for *row, kind, hub_id in self._counters(wanted, part):
+                    count = Count(*row[2:])
+                    if hub_id is None:
+                        overall[_pair(row)] = count
+                    else:
+                        at[reference(kind, hub_id), _pair(row)] = count
         known = {key: count for key, count in at.items() if key[0] in hubs}
         return Counts(Health("unhealthy", cause) if cause else Health("healthy"), overall, known)
+
+    def _counters(self, wanted: Q, hubs: Sequence[MemoryObjectRef]) -> QuerySet[Any]:
+        """Return the counters at `hubs` and, without a hub, those over all, by one query."""
+        if not wanted:
+            return EntityRelationCount.objects.none()
+        columns = ("relation", "object_type", "total", "active", "current")
+        at_hubs = (
+            self._serving().rows(EntityRelationCount).filter(wanted, hub_id__in=[hub.id for hub in hubs])
+        )
+        overall = self._serving().rows(GlobalRelationCount).filter(wanted)
+        nowhere = overall.annotate(hub_type=Value(""), hub_id=Value(None, output_field=UUIDField()))
+        rows = at_hubs.values_list(*columns, "hub_type", "hub_id")
+        return rows.union(nowhere.values_list(*columns, "hub_type", "hub_id"), all=True)
 
     def best(
         self,
@@ -133,35 +144,14 @@ class OrmStatistics:
         limit: int,
         others: Collection[MemoryObjectRef] = (),
     ) -> Best:
-        """Return each hub's best objects, by one indexed read for each standing in scope; see the port."""
+        """Return each hub's best objects, by one query for all of them, and states by another; see the port."""
         found: dict[HubKey, list[MemoryObjectRef]] = {}
         with reading(self._using):
-            for key in hubs if limit > 0 else ():
-                if best := self._best_of(key, scope, limit):
-                    found[key] = best
+            if hubs and limit > 0:
+                found = best_of(self._using, self._collection, hubs, STANDINGS[scope], limit)
             wanted = dict.fromkeys(chain(chain.from_iterable(found.values()), others))
             weights = self._serving().weights(wanted)
         return Best(found, {ref: state_of(ref, weight) for ref, weight in weights.items()})
-
-    def _best_of(self, key: HubKey, scope: CountScope, limit: int) -> list[MemoryObjectRef]:
-        hub, relation, object_type = key
-        edges = (
-            self._serving()
-            .rows(EntityEdge)
-            .filter(
-                hub_id=hub.id,
-                hub_type=hub.object_type.value,
-                relation=relation.value,
-                object_type=object_type.value,
-            )
-            .order_by("-salience", "-memory_time", "object_id")
-            .values_list("salience", "memory_time", "object_id")
-        )
-        rows: list[tuple[Any, ...]] = []
-        for standing in STANDINGS[scope]:
-            rows += edges.filter(standing=int(standing))[:limit]
-        rows.sort(key=lambda row: (-row[0], -microseconds(row[1]), row[2]))
-        return [MemoryObjectRef.of(object_type, object_id) for _, _, object_id in rows[:limit]]
 
     def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:
         """Return the recorded states among `refs`."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
 
+from charactermemory.domain.kinds import RelationType
 from charactermemory.errors import RetrievalStatsStoreError
+from charactermemory.ids import ObjectType
 from charactermemory.testing.statistics_contract import (
     OpenStore,
     PersistentStatisticsContract,
@@ -30,3 +34,21 @@ def test_a_counter_that_was_lost_is_not_lowered_in_silence(database: str, closin
     with pytest.raises(RetrievalStatsStoreError, match="lacks rows to subtract from; rebuild the statistics"):
         store.apply(about(notion(7), state(memory_ref(1), suppressed=True)), 2)
     assert not store.states([memory_ref(1)])[memory_ref(1)].suppressed, "nothing of it was written"
+
+
+def test_a_call_is_two_queries_whatever_the_number_of_hubs(database: str, closing_threads: None) -> None:
+    """`counts` asks for the health and the counters, `best` for edges and states."""
+    store = OrmStatistics("contract", database)
+    hubs = [notion(number) for number in range(1, 41)]
+    for hub in hubs:
+        store.apply(about(hub, *(state(memory_ref(hub.id.int * 100 + n)) for n in range(3))), 1)
+    pair = (RelationType.ABOUT, ObjectType.DERIVED_MEMORY)
+    asked = []
+    for some in (hubs[:1], hubs):
+        with CaptureQueriesContext(connections[database]) as queries:
+            counts = store.counts(some, [pair])
+            best = store.best([(hub, *pair) for hub in some], "active", 2)
+        assert len(counts.at) == len(best.objects) == len(some)
+        assert all(len(refs) == 2 for refs in best.objects.values())
+        asked.append(len([query for query in queries if query["sql"].startswith(("SELECT", "("))]))
+    assert asked == [4, 4]
