@@ -53,6 +53,7 @@ def test_appends_and_windows_cost_the_same_at_any_length(manager, storage):
     assert "LIMIT 100" in queries[-1]
 
 
+@pytest.mark.usefixtures("on_sqlite")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     "algorithm", [FIFO(20), KeepSystem(20), TokenBudget(300)], ids=lambda a: type(a).__name__

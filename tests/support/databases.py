@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.core.management import call_command
 from django.db import connections
@@ -85,8 +87,8 @@ def on_sqlite() -> None:
 
 
 @pytest.fixture
-def closing_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Close what a thread of the test opened, as a server does when a request ends."""
+def closing_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close what a thread of the test opened, as a server does when a request ends; the thread of async code too."""
     run = threading.Thread.run
 
     def run_and_close(thread: threading.Thread) -> None:
@@ -96,3 +98,5 @@ def closing_threads(monkeypatch: pytest.MonkeyPatch) -> None:
             connections.close_all()
 
     monkeypatch.setattr(threading.Thread, "run", run_and_close)
+    yield
+    asyncio.run(sync_to_async(connections.close_all)())
