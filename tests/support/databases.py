@@ -88,7 +88,7 @@ def on_sqlite() -> None:
 
 @pytest.fixture
 def closing_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Close what a thread of the test opened, as a server does when a request ends; the thread of async code too."""
+    """Close what a thread of the test opened, as a server does when a request ends; async code has one thread."""
     run = threading.Thread.run
 
     def run_and_close(thread: threading.Thread) -> None:
