@@ -1,4 +1,4 @@
-"""The metrics of continuity, over answers in rank order.
+"""The metrics of continuity (vision.md §4.2), over answers in rank order.
 
 An item credits its own name or, if that is not wanted, its episode's. What cannot be measured is None, never 0.
 """

@@ -6,7 +6,7 @@ Two collections are filled with objects of every type around one hub that half o
 calls every method of the graph port on the same number of objects in both, and every call that reaches the
 connection is timed: query texts, match batches, guarded inserts. The table gives the fastest of all rounds,
 since whatever is slower is other work of the machine, and the ratio between the sizes; the exit code is 1 when
-one ratio is above 3. What a method returns whole by its contract (members, observations,
+one ratio is above 3 (decisions.md "To R3"). What a method returns whole by its contract (members, observations,
 memories of a source) has the same size in both.
 
 `--service` asks `oxigraph serve` on the same folder instead of the engine in process.

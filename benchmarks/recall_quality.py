@@ -1,4 +1,4 @@
-"""Evidence recall on LoCoMo, through the public importer and the public `retrieve`.
+"""Evidence recall on LoCoMo, through the public importer and the public `retrieve` (DESIGN §6).
 
     python -m benchmarks.recall_quality ../shared/data/locomo10.json [--reference ../shared/tools]
 

@@ -57,7 +57,7 @@ class InvalidInput(CharacterMemoryError):
 
 @dataclass(eq=False)
 class PlanTooLarge(CharacterMemoryError):
-    """A plan brings more than one commit may hold."""
+    """A plan brings more than one commit may hold (consistency.md R4)."""
 
     code: ClassVar[str] = "plan_too_large"
     what: str
@@ -153,7 +153,7 @@ class OutOfDomain(ConfigValidationError):
 
 @dataclass(eq=False)
 class DomainValidationError(CharacterMemoryError):
-    """An object or draft breaks a rule of the domain model."""
+    """An object or draft breaks a rule of the domain model (memory-core §3)."""
 
     code: ClassVar[str] = "domain_validation"
 
@@ -196,7 +196,7 @@ class MissingDerivedSource(DomainValidationError):
 
 @dataclass(eq=False)
 class BeliefValidationError(DomainValidationError):
-    """Root of the belief rules."""
+    """Root of the belief rules (memory-core §3.6)."""
 
     code: ClassVar[str] = "invalid_belief"
 
@@ -691,7 +691,7 @@ class RetrievalStatsStoreError(StoreError):
 
 @dataclass(eq=False)
 class HistoryError(CharacterMemoryError):
-    """Root of what the chat window raises."""
+    """Root of what the chat window raises (spec/history.md §12)."""
 
     code: ClassVar[str] = "history"
 

@@ -1,7 +1,7 @@
 """Identity of memory objects: ids, object types, typed references, deterministic derivation.
 
-Identity is the pair (object type, id); the same UUID may name objects of different types. Derived ids are
-UUIDv5 over length-framed parts, so that
+Identity is the pair (object type, id); the same UUID may name objects of different types
+(memory-core §1.1). Derived ids are UUIDv5 over length-framed parts (memory-core §1.2), so that
 every replay of one plan or correction names the same objects.
 """
 
@@ -21,7 +21,7 @@ MemoryId = UUID
 NIL_ID = UUID(int=0)
 
 DERIVATION_NAMESPACE = UUID("5f18dc72-f839-58f8-8ff3-c841298cc789")
-"""Namespace of every derived id; fixed for ever."""
+"""Namespace of every derived id; fixed for ever (memory-core §1.2)."""
 
 
 class ObjectType(StrEnum):
@@ -90,7 +90,7 @@ def derive_id(*parts: str | UUID) -> UUID:
     """Derive the UUIDv5 of `parts`, each framed by its 8-byte big-endian length.
 
     UUID parts contribute their 16 raw bytes, texts their UTF-8 bytes; the framing keeps
-    ("ab", "c") and ("a", "bc") apart.
+    ("ab", "c") and ("a", "bc") apart (memory-core §1.2).
     """
     framed = bytearray()
     for part in parts:
@@ -116,7 +116,7 @@ def about_link_id(memory: UUID, notion: UUID) -> UUID:
 
 
 def correction_seed(identity_json: str) -> UUID:
-    """Seed of a correction, from the canonical JSON of its identity view."""
+    """Seed of a correction, from the canonical JSON of its identity view (memory-core §9.4)."""
     return derive_id("character_memory.lifecycle.correction", identity_json)
 
 

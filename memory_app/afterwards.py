@@ -13,7 +13,7 @@ from memory_app.transactions import in_host_transaction
 def outside_transactions(model: type[Model], call: Callable[[], None]) -> None:
     """Call now, or once the host's transaction on `model`'s database is committed; never if it is rolled back.
 
-    A connection of our own would wait for the host's locks, and a failure inside the host's
+    A connection of our own would wait for the host's locks (consistency.md §2), and a failure inside the host's
     transaction would spoil it. What is lost by a rollback must be something that a sweep finds again.
     """
     alias = router.db_for_write(model)

@@ -1,4 +1,4 @@
-"""System checks: what is wrong with a deployment, before it shows. Every one has a hint."""
+"""System checks: what is wrong with a deployment, before it shows (django-practice §2). Every one has a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer lock of all processes that share a PostgreSQL database: a lease row.
+"""The writer lock of all processes that share a PostgreSQL database: a lease row (consistency.md R4).
 
 The row is taken and given back by single conditional updates in autocommit, on a connection that is never the
 host's: no session state, so every pooler is fine, and no part in any transaction. All times are the
@@ -27,7 +27,7 @@ from memory_app.models import WriterLease
 logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 10.0
-"""How long a writer waits for its turn."""
+"""How long a writer waits for its turn (decisions.md "To R4")."""
 LEASE_SECONDS = 15.0
 """How long a lease lasts from being taken, and again from the sending of the update, whose time-out is 10 s."""
 SETTLE_SECONDS = 30.0

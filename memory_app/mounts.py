@@ -10,7 +10,7 @@ NETWORK = frozenset(
         "glusterfs", "lustre", "nfs", "nfs4", "ocfs2", "smb3", "smbfs", "virtiofs",
     }
 )  # fmt: skip
-"""File systems on which neither locks nor memory maps hold across machines."""
+"""File systems on which neither locks nor memory maps hold across machines (consistency.md §4)."""
 
 TABLE = Path("/proc/self/mounts")
 _ESCAPES = {r"\040": " ", r"\011": "\t", r"\012": "\n", r"\134": "\\"}

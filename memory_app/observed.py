@@ -1,7 +1,7 @@
 """The memory as the app opens it: every write's outcome leaves its repairs in the queue and tells the host.
 
 One place observes them all, so that no way of writing forgets to. What is recorded here is only sooner than the
-sweep would find it: the receipts beyond the stores' own marks are the truth.
+sweep would find it: the receipts beyond the stores' own marks are the truth (consistency.md R5).
 """
 
 from __future__ import annotations

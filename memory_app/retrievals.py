@@ -1,4 +1,4 @@
-"""Retrieval events: what recall brought back, as counts, times and ids."""
+"""Retrieval events: what recall brought back, as counts, times and ids (DESIGN R14)."""
 
 from __future__ import annotations
 

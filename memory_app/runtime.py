@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from memory_app.models import MemoryCollection
 
 _MARKER = "character-memory.json"
-"""The file by which a store folder says what it is."""
+"""The file by which a store folder says what it is (decisions.md "To R8")."""
 _LOCK_FOLDER = "writer-locks"
 
 
@@ -51,7 +51,7 @@ _entries: dict[str, _Entry] = {}
 _inherited: list[object] = []
 """What a parent had open; kept, so that nothing of it is closed here."""
 _embedded_pid: int | None = None
-"""The process that has opened an embedded graph: no child of it may open one."""
+"""The process that has opened an embedded graph: no child of it may open one (consistency.md §4)."""
 
 
 def get_memory(collection: str, *, row: MemoryCollection | None = None) -> CharacterMemory:
@@ -243,7 +243,7 @@ def _statistics(collection: str) -> StatisticsStore:
 
 
 class _UntilCommit:
-    """Leaves statistics to the end of a host's transaction.
+    """Leaves statistics to the end of a host's transaction (consistency.md §8).
 
     Rolled back, the transaction leaves them to the sweeper: the commits stay owed.
     """

@@ -56,7 +56,7 @@ WORKER_SETTINGS: dict[str, Any] = {
     "worker_hijack_root_logger": False,
     "timezone": "UTC",
 }
-"""For a worker of its own; the limits stand below the claim's lease of 360 s."""
+"""For a worker of its own (django-practice §5.4); the limits stand below the claim's lease of 360 s."""
 
 CELERY_SETTINGS: dict[str, Any] = {
     f"CELERY_{name.upper()}": value

@@ -1,4 +1,4 @@
-"""Whose transaction is open, and transactions of our own."""
+"""Whose transaction is open, and transactions of our own (consistency.md §2, §8, §9)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Store folders: the marker that says what a folder holds, and writes that survive a power cut.
 
 A folder carries `character-memory.json`, written before an engine creates anything in it; an existing folder
-with other contents is refused by name, since both engines would build inside it without a word.
+with other contents is refused by name, since both engines would build inside it without a word
+(decisions.md "To R8").
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def write_atomically(path: Path, text: str) -> None:
 def read_marker(path: Path, kind: str) -> dict[str, object] | None:
     """Return the marker of store folder `path`, None where the folder is absent or empty.
 
-    Reads nothing but the marker: no file of an engine is opened.
+    Reads nothing but the marker: no file of an engine is opened (consistency.md §4).
 
     Raises:
         NotAStore: the path is no folder, holds other things, or a store of another kind than `kind`.

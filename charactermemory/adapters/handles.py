@@ -30,7 +30,7 @@ OWNER_LOCK_NAME = "owner.lock"
 
 LOCK_TRIES = 21
 LOCK_PAUSE_SECONDS = 0.05
-"""How long an opener waits for the lock: 21 tries, 50 ms apart."""
+"""How long an opener waits for the lock: 21 tries, 50 ms apart (recall.md §11.10)."""
 
 _NOTE_LIMIT = 4096
 
@@ -153,7 +153,8 @@ def _lock_patiently(descriptor: int) -> bool:
 def _write_holder(descriptor: int) -> None:
     """Say in the locked file who holds it.
 
-    Written only after the lock is held: written before it, 88 of 88 losers named a wrong holder.
+    Written only after the lock is held: written before it, 88 of 88 losers named a wrong holder
+    (consistency.md §4).
     """
     note = {
         "pid": os.getpid(),
@@ -275,7 +276,7 @@ def after_fork_in_child() -> None:
 
     Every descriptor under a store folder becomes `/dev/null` (its number stays taken, so the engine cannot
     write into a file that gets the number later). Otherwise the child would hold the `flock` on after its
-    parent's death, and the next process could not open.
+    parent's death, and the next process could not open (consistency.md §4).
     """
     global _forks
     _forks += 1

@@ -13,7 +13,7 @@ _RESERVED_NAMES = frozenset(
 
 
 def validate_collection_name(name: str) -> None:
-    """Check a collection's name, before any folder is touched.
+    """Check a collection's name, before any folder is touched (recall.md §11.10).
 
     Raises:
         OutOfDomain: not 1-128 of lowercase ASCII letters, digits, `_` and `-`, starting with a letter or

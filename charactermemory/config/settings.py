@@ -180,7 +180,7 @@ class Settings(BaseModel):
 
     @property
     def provider(self) -> EmbeddingProviderName:
-        """The embedding provider chosen or, by whether a key is given, implied."""
+        """The embedding provider chosen or, by whether a key is given, implied (decisions.md "To R7")."""
         return self.embedding_provider or ("openai" if self.openai_api_key else "wordllama")
 
     def require_writer_lock(self) -> None:
@@ -197,7 +197,7 @@ class Settings(BaseModel):
 
         Raises:
             MissingForMode: the key, the model or the model's folder is not given.
-            ConfigParseError: a model that openai does not have.
+            ConfigParseError: a model that openai does not have (memory-core §13).
             OutOfDomain: OPENAI_BASE_URL is no http:// or https:// address.
         """
         if self.provider == "openai":

@@ -1,4 +1,4 @@
-"""Beliefs: what a character itself holds true of a notion."""
+"""Beliefs: what a character itself holds true of a notion (memory-core §3.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The digest of an object: what makes two values under one id the same or a collision."""
+"""The digest of an object: what makes two values under one id the same or a collision (decisions R4)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The closed vocabularies of the domain. Members are their wire tokens."""
+"""The closed vocabularies of the domain (memory-core §2). Members are their wire tokens."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 SCHEMA_VERSION = "episodic_memory_initial"
-"""The one schema version this release writes."""
+"""The one schema version this release writes (memory-core §1.5)."""
 
 
 class Modality(StrEnum):

@@ -1,4 +1,4 @@
-"""Currency and suppression: which memories have influence now.
+"""Currency and suppression (memory-core §3.10): which memories have influence now.
 
 The graph only grows: a memory is suppressed because a forget event points at it (or it was born so),
 superseded because a derived memory supersedes it. Nothing stores a current flag.
@@ -28,7 +28,7 @@ class LifecyclePolicy(Model):
 
 
 class LifecycleEvent(Model):
-    """The record of one forget or correct call that changed something."""
+    """The record of one forget or correct call that changed something (DESIGN R2)."""
 
     id: MemoryId
     operation: Literal["forget", "correct"]
@@ -73,7 +73,7 @@ class Stored(Model):
         return not self.suppressed and not self.superseded
 
     def omitted_as(self, policy: LifecyclePolicy) -> Literal["suppressed", "superseded"] | None:
-        """Why default readers leave it out; suppression takes precedence."""
+        """Why default readers leave it out; suppression takes precedence (memory-core §3.10)."""
         if self.suppressed and not policy.include_suppressed:
             return "suppressed"
         if self.superseded and not policy.include_superseded:

@@ -1,7 +1,7 @@
 """The base of every public data type and the scalar types they share.
 
 Shape is refused at construction (wrong types, unknown fields, naive times, NaN, NUL, lone surrogates,
-over-long text); meaning is judged later, by plan validation and commit.
+over-long text); meaning is judged later, by plan validation and commit (decisions R1).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pydantic import (
 from charactermemory.errors import InvalidInput
 
 TEXT_LIMIT = 50_000
-"""Characters of a memory text."""
+"""Characters of a memory text (decisions R1)."""
 NAME_LIMIT = 1_000
-"""Characters of names, titles, descriptions and setting words."""
+"""Characters of names, titles, descriptions and setting words (decisions R1)."""
 KEY_LIMIT = 1_024
-"""Characters of keys, raw refs and canonical keys."""
+"""Characters of keys, raw refs and canonical keys (decisions R1)."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 

@@ -1,4 +1,4 @@
-"""How names are compared: exact after NFKC, lower case and white-space folding."""
+"""How names are compared (memory-core §3.7): exact after NFKC, lower case and white-space folding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The six memory objects. Values; nothing here stores or reads anything."""
+"""The six memory objects (memory-core §3, DESIGN R9). Values; nothing here stores or reads anything."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from charactermemory.errors import (
 from charactermemory.ids import NIL_ID, MemoryId, MemoryObjectRef, ObjectType
 
 DEFAULT_SALIENCE = 0.5
-"""Salience of an object whose draft names none."""
+"""Salience of an object whose draft names none (memory-core §1.4)."""
 
 
 def sorted_ids(ids: Iterable[MemoryId]) -> tuple[MemoryId, ...]:
@@ -156,7 +156,7 @@ Rememberable = Episode | Observation | DerivedMemory
 
 
 def check_object(item: MemoryObject) -> None:
-    """Judge the rules of one object in their order.
+    """Judge the rules of one object (memory-core §3) in their order.
 
     Raises:
         DomainValidationError: the first rule broken.
@@ -196,7 +196,7 @@ def check_authored_link(link: MemoryLink) -> None:
 
 
 def memory_time(item: MemoryObject, episode_instant: datetime | None = None) -> datetime:
-    """Return when the memory happened: scene instant, observed time, else creation.
+    """Return when the memory happened: scene instant, observed time, else creation (recall.md §16.3).
 
     Args:
         item: the object.

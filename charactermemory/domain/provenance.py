@@ -1,4 +1,4 @@
-"""Where a memory comes from: opaque source references, spans, and plan-time provenance."""
+"""Where a memory comes from: opaque source references, spans, and plan-time provenance (memory-core §4)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SourceSpan(Model):
         return cls(source_ref=reference)
 
     def problem(self) -> str | None:
-        """Return the first rule broken as its token, None for a valid span."""
+        """Return the first rule broken as its token (memory-core §4.2), None for a valid span."""
         for field in ("source_ref", "raw_ref", "message_id", "transcript_segment_id"):
             value: str | None = getattr(self, field)
             if value is not None and not value.strip():

@@ -1,4 +1,4 @@
-"""What a write could not derive, and why: causes and repair markers.
+"""What a write could not derive, and why: causes and repair markers (memory-core §7.1, decisions R5).
 
 Ids only; a cause's detail never holds input text and is cut at 500 characters.
 """
@@ -15,7 +15,7 @@ from charactermemory.domain.model import Listed, Model
 from charactermemory.ids import MemoryObjectRef
 
 DETAIL_LIMIT = 500
-"""Characters kept of a cause's detail."""
+"""Characters kept of a cause's detail (decisions R5)."""
 
 CauseKind = Literal[
     "graph_query",

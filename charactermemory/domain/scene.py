@@ -1,4 +1,4 @@
-"""The scene: when, with whom and where something happened, as perceived."""
+"""The scene: when, with whom and where something happened, as perceived (DESIGN R9)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 3
 TOKENS_PER_IMAGE = 85
 """The usual rule of thumb of four characters a token, the framing of one message, and the price of a
-low-detail image."""
+low-detail image (spec/history.md §11 and §12)."""
 
 
 def approximate_tokens(message: Message) -> int:

@@ -12,14 +12,14 @@ Vector = Sequence[float]
 class EmbeddingProvider(Protocol):
     """Turns natural-language text into vectors. Implementations are thread-safe.
 
-    Every failure is an `EmbeddingError` with its kind; whatever else a foreign
+    Every failure is an `EmbeddingError` with its kind (memory-core §14); whatever else a foreign
     provider raises is taken as `EmbeddingError("unrecognized")` by the caller.
     """
 
     def fingerprint(self) -> str:
         """Name provider, model and dimension, e.g. `wordllama:l2_supercat:256`; stable across processes.
 
-        Stored beside the index: vectors of different fingerprints are never compared.
+        Stored beside the index: vectors of different fingerprints are never compared (DESIGN R7).
         """
         ...
 

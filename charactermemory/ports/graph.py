@@ -1,6 +1,6 @@
-"""The graph port: the authority on existence, links, currency and lifecycle.
+"""The graph port: the authority on existence, links, currency and lifecycle (DESIGN R2-R4).
 
-A collection's graph only grows. Every write is one numbered, guarded insert; every
+A collection's graph only grows (consistency.md R4). Every write is one numbered, guarded insert; every
 read is set-based, and every read of a node's neighbours is capped inside the store.
 """
 
@@ -21,9 +21,9 @@ from charactermemory.ids import MemoryId, MemoryObjectRef
 Operation = Literal["commit", "link", "correct", "forget"]
 
 MAX_OBJECTS = 500
-"""Objects and links one commit may bring; about one second of work."""
+"""Objects and links one commit may bring; about one second of work (consistency.md R4)."""
 MAX_CASCADE = 10_000
-"""Objects one forget or correct may change."""
+"""Objects one forget or correct may change (decisions R10)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class GraphStore(Protocol):
     def settled(self) -> int:
         """Return the last commit that the writer lock knows to be stored; 0 where it keeps no memory.
 
-        A head below it means that the graph went back.
+        A head below it means that the graph went back (consistency.md R5).
         """
         ...
 
@@ -249,7 +249,7 @@ class GraphStore(Protocol):
     def raise_head(self, token: int) -> None:
         """Add a fence at `token`, so that every later commit is numbered above it.
 
-        For a graph that went back behind what a derived store has seen.
+        For a graph that went back behind what a derived store has seen (consistency.md R5).
         """
         ...
 

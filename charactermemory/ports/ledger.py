@@ -1,6 +1,6 @@
 """What a derived store is still owed by this process, commit by commit.
 
-The store itself keeps `applied`. A ledger says how far that mark may move: to the last
+The store itself keeps `applied` (consistency.md R5). A ledger says how far that mark may move: to the last
 commit before the oldest one with an object that was not yet derived.
 """
 

@@ -1,4 +1,4 @@
-"""The writer lock port: one writer a collection, numbered."""
+"""The writer lock port: one writer a collection, numbered (consistency.md R4)."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ class WriterLock(Protocol):
     def last_settled(self, collection: str) -> int | None:
         """Return the greatest token known to be committed, None where the lock keeps no memory.
 
-        A graph whose head is below it went back.
+        A graph whose head is below it went back (consistency.md §3).
         """
         ...

@@ -1,4 +1,4 @@
-"""How statistics are merged, whatever keeps the rows. Pure.
+"""How statistics are merged, whatever keeps the rows (recall.md §13.1-13.3). Pure.
 
 Edges are only added and states only restrict, so order and repetition do not matter; counters follow by
 differences.

@@ -1,4 +1,4 @@
-"""The statistics port: derived counters, edges and object states that steer recall.
+"""The statistics port: derived counters, edges and object states that steer recall (DESIGN R11).
 
 Rebuildable from the graph at any time and never the judge of inclusion. The store keeps its own place in
 the commit log (`Cursor`), written in the same transaction as the rows it speaks of.
@@ -17,7 +17,7 @@ from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.vectors import Cursor
 
 CountScope = Literal["total", "active", "current"]
-"""Which edges count: all, those of active objects, or those of current ones."""
+"""Which edges count: all, those of active objects, or those of current ones (recall.md §12.6)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ class Stores:
         embedder: makes the vectors; every failure is an `EmbeddingError`.
         clock: the present instant.
         shared: whether other processes write the same stores (service mode); decides when a derived
-            store's place in the commit log may move.
-        postpone_statistics: lets a host put statistics off while it has a database transaction open; what
-            is put off and then forgotten is found by a sweep.
+            store's place in the commit log may move (consistency.md R5).
+        postpone_statistics: lets a host put statistics off while it has a database transaction open
+            (consistency.md §8); what is put off and then forgotten is found by a sweep.
         deriving: held around {read lifecycle, sync the graph's log, write a derived store}.
         vector_ledger: which commits this process still owes the vector index.
         statistics_ledger: the same for the statistics.

@@ -1,4 +1,4 @@
-"""The transcript port: turns that were said lately and are not remembered yet."""
+"""The transcript port: turns that were said lately and are not remembered yet (decisions "To R17")."""
 
 from __future__ import annotations
 

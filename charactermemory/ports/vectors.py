@@ -1,6 +1,6 @@
 """The vector index port: candidate recall only, rebuildable from the graph at any time.
 
-The index keeps its own place in the commit log: `applied`, every commit up to it
+The index keeps its own place in the commit log (consistency.md R5): `applied`, every commit up to it
 is durably reflected here, and `high`, nothing of a later commit was ever written here.
 """
 
@@ -25,7 +25,7 @@ class VectorSurface(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Stable rank."""
+        """Stable rank (recall.md §1)."""
         return {"summary": 0, "text": 1, "derived_text": 3}[self.value]
 
 
@@ -57,7 +57,7 @@ class VectorCandidate(NamedTuple):
 
     @property
     def order(self) -> tuple[float, int, int, int]:
-        """Canonical order: score descending, type rank, id, surface rank."""
+        """Canonical order: score descending, type rank, id, surface rank (recall.md §11.5)."""
         return (-self.score, self.ref.object_type.rank, self.ref.id.int, self.surface.rank)
 
 
@@ -96,7 +96,7 @@ class Cursor:
 
 
 class VectorRebuild(Protocol):
-    """A new generation of an index, filled beside the one that serves.
+    """A new generation of an index, filled beside the one that serves (consistency.md R10a).
 
     Done with after `switch` or `leave`; nothing else may be called then.
     """
@@ -132,7 +132,7 @@ class VectorIndex(Protocol):
     def search(
         self, embedding: Vector | None, text: str | None, limit: int, scope: Sequence[ObjectType]
     ) -> HybridHits:
-        """Return up to `limit` candidates a leg, ties at the cut closed.
+        """Return up to `limit` candidates a leg, ties at the cut closed (recall.md §11.4-11.6).
 
         A leg whose query is None, a limit of 0 or an empty scope is `not_requested` and reaches no engine.
         """

@@ -1,4 +1,4 @@
-"""What a caller asks of recall: the situation, and how much may come back."""
+"""What a caller asks of recall: the situation, and how much may come back (recall.md §2, DESIGN R9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounded expansion of one root: the pure rule.
+"""Bounded expansion of one root: the pure rule (recall.md §5 as amended by DESIGN R10).
 
 Breadth first, one depth layer at a time. The walk reads nothing: it says which nodes it stands at, is
 handed their neighbourhoods, and decides. When a cap bites, the best neighbours stay: salience, then time,
@@ -115,7 +115,7 @@ class Walk:
             raise UnsupportedExpansionRoot(self.root)
 
     def begin(self, standing: Standing) -> None:
-        """Stand at the root: missing before bounded, bounded before left out."""
+        """Stand at the root: missing before bounded, bounded before left out (recall.md §5.1)."""
         if standing.denied == "missing":
             self.missing = True
         elif self.limits.max_nodes == 0:

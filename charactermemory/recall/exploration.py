@@ -32,7 +32,7 @@ HUB_PAIRS: dict[RelationType, ObjectType] = {
 """What points at a hub by a field of its own, so that its content can confirm the edge."""
 
 HUB_TYPES = frozenset({ObjectType.ENTITY, ObjectType.MEMORY_THREAD, ObjectType.EPISODE})
-"""The types whose edges the statistics keep."""
+"""The types whose edges the statistics keep (decisions R11)."""
 
 SPARED_TYPES = frozenset({ObjectType.ENTITY, ObjectType.MEMORY_THREAD})
 """Hubs of which a crowd is not read where the statistics know the best."""

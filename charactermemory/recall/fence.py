@@ -1,4 +1,4 @@
-"""The fence around remembered text in a prompt.
+"""The fence around remembered text in a prompt (DESIGN R14).
 
 Unguessable for whoever wrote the text, since it is made from a secret of the deployment; the same for every
 call of one collection, so that prompt caches and byte-identical packs hold.

@@ -1,4 +1,4 @@
-"""Room reserved for each kind of cue, so that a loud topic cannot silence who is there."""
+"""Room reserved for each kind of cue, so that a loud topic cannot silence who is there (recall.md §16.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deployment may turn: how strongly a notion's commonness narrows what it opens."""
+"""What a deployment may turn: how strongly a notion's commonness narrows what it opens (recall.md §12)."""
 
 from __future__ import annotations
 

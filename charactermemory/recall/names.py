@@ -1,4 +1,4 @@
-"""Names in the topic: cues, not content.
+"""Names in the topic: cues, not content (DESIGN R10, R12).
 
 Every word run of the topic that may be a name is looked up, exactly, among the names that current beliefs
 give; nothing is guessed. Whoever bears a name that is found becomes a cue, and the name leaves the text that

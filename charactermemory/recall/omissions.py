@@ -1,4 +1,4 @@
-"""What was left out and why. Carries ids, scores and reasons, never text."""
+"""What was left out and why (recall.md §9). Carries ids, scores and reasons, never text."""
 
 from __future__ import annotations
 

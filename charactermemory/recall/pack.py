@@ -1,4 +1,4 @@
-"""The continuity context pack: what a character in this situation has in mind."""
+"""The continuity context pack: what a character in this situation has in mind (recall.md §7)."""
 
 from __future__ import annotations
 

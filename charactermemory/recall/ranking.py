@@ -1,4 +1,4 @@
-"""The one ranking formula. Its constants come from docs/recall-tuning.md."""
+"""The one ranking formula (recall.md §6, amended). Its constants come from docs/recall-tuning.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recent turns: what a transcript holds of late and nobody remembers yet.
+"""Recent turns: what a transcript holds of late and nobody remembers yet (decisions "To R17").
 
 Nothing was made of these words, so they are not ranked with memories; in a prompt they are a block of their
 own behind them, marked for what they are.

@@ -1,4 +1,4 @@
-"""The report on one retrieve: rationale and telemetry, always present. Ids and counts only."""
+"""The report on one retrieve: rationale and telemetry, always present (recall.md §10). Ids and counts only."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ _WEAKEST_FIRST = ("boundary_tie_open", "boundary_tie_closed", "exhaustive", "not
 
 
 def _weakest(verdicts: Sequence[Completeness]) -> Completeness:
-    """Return the weakest verdict, the first among equals; `not_requested` gives way."""
+    """Return the weakest verdict, the first among equals; `not_requested` gives way (recall.md §11.6)."""
     return min(verdicts, key=lambda verdict: _WEAKEST_FIRST.index(verdict.kind), default=NOT_REQUESTED)
 
 

@@ -1,4 +1,4 @@
-"""The retrieval pipeline: names, roads, roots, expansion, verdict, ranking, sections, report.
+"""The retrieval pipeline: names, roads, roots, expansion, verdict, ranking, sections, report (recall.md §3).
 
 It writes nothing; the one thing it may change is to mark statistics unhealthy whose read failed.
 """

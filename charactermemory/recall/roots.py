@@ -1,4 +1,4 @@
-"""From what the roads propose to the roots that are expanded."""
+"""From what the roads propose to the roots that are expanded (recall.md §4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which section of the pack an object belongs to."""
+"""Which section of the pack an object belongs to (recall.md §7.1)."""
 
 from __future__ import annotations
 

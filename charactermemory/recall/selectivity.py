@@ -1,4 +1,4 @@
-"""Continuous selectivity: a notion that is everywhere opens little, a rare one much."""
+"""Continuous selectivity: a notion that is everywhere opens little, a rare one much (recall.md §12)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from charactermemory.recall.roots import Root
 from charactermemory.recall.trust import Trust
 
 HIGH_SELECTIVITY = 0.5
-"""From this score on a decision is labelled high_selectivity."""
+"""From this score on a decision is labelled high_selectivity (recall.md §12.5)."""
 
 DecisionLabel = Literal[
     "high_selectivity", "low_selectivity_supported", "low_selectivity_rejected", "conservative_fallback"
@@ -48,14 +48,14 @@ class SelectivityDecision(Model):
 
 
 def count_scope(policy: LifecyclePolicy) -> CountScope:
-    """Return which edges count under a policy."""
+    """Return which edges count under a policy (recall.md §12.6)."""
     if policy.include_suppressed:
         return "total"
     return "active" if policy.include_superseded else "current"
 
 
 def selectivity(count: int, overall: int, alpha: float) -> float:
-    """Return ln((N + a) / (n + a)) / ln(N + a), clamped to 0..1."""
+    """Return ln((N + a) / (n + a)) / ln(N + a), clamped to 0..1 (recall.md §12.1)."""
     if overall == 0 or math.log(overall + alpha) <= 0:
         return 0.0
     score = math.log((overall + alpha) / (count + alpha)) / math.log(overall + alpha)
@@ -63,7 +63,7 @@ def selectivity(count: int, overall: int, alpha: float) -> float:
 
 
 def budget(score: float, minimum: int, maximum: int, support: float, gamma: float) -> int:
-    """Return floor(max * score^gamma * support), clamped to minimum..maximum."""
+    """Return floor(max * score^gamma * support), clamped to minimum..maximum (recall.md §12.2)."""
     return min(max(math.floor(maximum * math.pow(score, gamma) * support), minimum), maximum)
 
 

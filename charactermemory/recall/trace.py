@@ -1,4 +1,4 @@
-"""The trace: every step of one retrieve, only when asked for. Ids and scores, no text."""
+"""The trace: every step of one retrieve, only when asked for (recall.md §10.3). Ids and scores, no text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the statistics may be relied on in one retrieve."""
+"""Whether the statistics may be relied on in one retrieve (recall.md §12.4, §13.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One verdict: existence, lifecycle and content of everything admitted, from one read."""
+"""One verdict: existence, lifecycle and content of everything admitted, from one read (consistency.md R10a)."""
 
 from __future__ import annotations
 

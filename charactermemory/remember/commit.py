@@ -1,4 +1,4 @@
-"""Commit: store a valid plan whole, then derive from it."""
+"""Commit: store a valid plan whole, then derive from it (memory-core §7, consistency.md R4-R5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drafts: objects before they are stored, with ids, times and versions optional.
+"""Drafts: objects before they are stored, with ids, times and versions optional (memory-core §4).
 
 A draft's shape is checked at construction; its meaning when it becomes an object, that is at plan
 validation and in `link`.

@@ -1,4 +1,4 @@
-"""What validation can find wrong with a candidate, as data and as a sentence."""
+"""What validation can find wrong with a candidate, as data and as a sentence (memory-core §6)."""
 
 from __future__ import annotations
 

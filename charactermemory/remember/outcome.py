@@ -1,4 +1,4 @@
-"""What a write says it did: stored, indexed, still to be repaired."""
+"""What a write says it did: stored, indexed, still to be repaired (memory-core §7, decisions R5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The write plan: candidates with their provenance, and what validation says of each.
+"""The write plan: candidates with their provenance, and what validation says of each (memory-core §4.5, §6).
 
 Plans are values: callers keep them as JSON and replay them exactly. Candidates are no memory until a
 commit of the plan succeeded.
@@ -31,7 +31,7 @@ from charactermemory.remember.issues import Issues
 D = TypeVar("D")
 
 PLAN_BYTES = 16 * 1024 * 1024
-"""Greatest size of a plan's JSON."""
+"""Greatest size of a plan's JSON (decisions R1)."""
 
 
 class Planned(Model, Generic[D]):

@@ -1,4 +1,4 @@
-"""Prepare: from an input to a plan. Pure; infers nothing from text."""
+"""Prepare: from an input to a plan. Pure; infers nothing from text (memory-core §5, decisions R9)."""
 
 from __future__ import annotations
 

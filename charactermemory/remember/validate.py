@@ -1,4 +1,4 @@
-"""Validation: what is wrong with each candidate of a plan, judged against the graph.
+"""Validation: what is wrong with each candidate of a plan, judged against the graph (memory-core §6).
 
 Reads, never writes. One row per candidate, in plan order; within a row errors stand in the order
 provenance, identity, timestamps, domain rules, references.

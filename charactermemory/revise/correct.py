@@ -1,4 +1,4 @@
-"""Correct: append beliefs that supersede wrong ones; nothing stored is rewritten."""
+"""Correct: append beliefs that supersede wrong ones; nothing stored is rewritten (memory-core §9)."""
 
 from __future__ import annotations
 

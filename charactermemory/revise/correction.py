@@ -1,4 +1,4 @@
-"""What a correction would store: everything it needs is read here, before a write."""
+"""What a correction would store: everything it needs is read here, before a write (memory-core §9.3)."""
 
 from __future__ import annotations
 

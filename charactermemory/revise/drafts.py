@@ -1,4 +1,4 @@
-"""What a caller asks of a correction or a forget."""
+"""What a caller asks of a correction or a forget (memory-core §9.1, §10)."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class ReplacementDerivedMemoryDraft(Model):
         return cls(derived_type=derived_type, text=text)
 
     def check(self, place: str = "replacement") -> None:
-        """Judge text, grounding, assertions, sources and origin.
+        """Judge text, grounding, assertions, sources and origin (memory-core §9.2).
 
         Args:
             place: what an error calls this replacement.
@@ -196,7 +196,7 @@ class CorrectMemoryDraft(Model):
         return self.replace(correction_origin=origin)
 
     def check(self) -> None:
-        """Judge the draft before anything is read.
+        """Judge the draft before anything is read (memory-core §9.2).
 
         Raises:
             LifecycleDraftInvalid: the first rule broken.

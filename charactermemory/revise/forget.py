@@ -1,4 +1,4 @@
-"""Forget: take influence from memories by adding one event node, and nothing else."""
+"""Forget: take influence from memories by adding one event node, and nothing else (memory-core §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a correction's replacements are grounded: sources, lineage, identity."""
+"""How a correction's replacements are grounded: sources, lineage, identity (memory-core §9.3-9.4)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def seed_of(draft: CorrectMemoryDraft) -> UUID:
     """Return the seed of the correction's deterministic ids.
 
     Covers targets, superseded ids, origin, rationale and the replacements without their ids; not the trace
-    flag, the cascade policy, who asked, or anything read from the graph.
+    flag, the cascade policy, who asked, or anything read from the graph (memory-core §9.4).
     """
     replacements = [item.replace(id=None) for item in draft.replacement_derived_memories]
     view: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Link: relate two stored objects."""
+"""Link: relate two stored objects (memory-core §8, decisions R17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Complete reads of what a lifecycle change may reach, in pages."""
+"""Complete reads of what a lifecycle change may reach, in pages (decisions R10)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import GraphStore
 
 READ_PAGE = 1_000
-"""Objects read at a time while a cascade is gathered."""
+"""Objects read at a time while a cascade is gathered (decisions R10)."""
 
 
 def read_all(graph: GraphStore, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, Stored]:

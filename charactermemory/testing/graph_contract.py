@@ -5,7 +5,7 @@
         def open_store(self, tmp_path):
             return lambda collection="contract": MyStore(tmp_path, collection)
 
-Races, fences and takeover are no part of it: they need the real engine.
+Races, fences and takeover are no part of it: they need the real engine (consistency.md R4).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 READY_SECONDS = 120.0
-"""How long a server may take to answer; a long log is read again first."""
+"""How long a server may take to answer; a long log is read again first (consistency.md §1)."""
 
 
 class OxigraphServer:

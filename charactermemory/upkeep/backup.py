@@ -31,7 +31,7 @@ def backup(stores: Stores, folder: Path) -> BackupReport:
     """Copy the index, then the graph, into `folder`; the sub-folders are store folders as they were.
 
     The graph comes last: a restored index that lacks commits catches up, a restored graph that lacks them went
-    back.
+    back (consistency.md R5).
 
     Raises:
         StoreError: a store could not be copied.

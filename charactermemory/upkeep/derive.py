@@ -1,4 +1,4 @@
-"""Derive: make vectors and statistics match the graph for some objects.
+"""Derive: make vectors and statistics match the graph for some objects (consistency.md R5).
 
 The one function behind commits, replays, sweeps, rebuilds and repairs. It never replays a stored payload:
 it reads the graph and makes the derived store equal.
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 FLUSH_COMMITS = 32
 FLUSH_SECONDS = 2.0
-"""The index is flushed, and its `applied` moved, every so many commits or seconds."""
+"""The index is flushed, and its `applied` moved, every so many commits or seconds (consistency.md R5)."""
 
 _PENDING = StatsUpdateStatus(status="pending")
 

@@ -1,4 +1,4 @@
-"""Indexing: what a vector index lacks of the graph, and what it holds too much.
+"""Indexing: what a vector index lacks of the graph, and what it holds too much (consistency.md R5).
 
 Texts are embedded before any lock is taken. The lifecycle is read again under the derive lock, so that a
 write that lost a race against a forget leaves nothing behind.

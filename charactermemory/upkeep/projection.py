@@ -1,4 +1,4 @@
-"""What stored objects contribute to the statistics: their states and hub edges.
+"""What stored objects contribute to the statistics: their states and hub edges (recall.md §13, DESIGN R11).
 
 Pure: everything follows from the objects and the lifecycle read with them, so projecting a graph again gives
 the same rows. A hub is a notion, a thread or an episode.

@@ -1,4 +1,4 @@
-"""Rebuild: fill a derived store anew from the graph, beside the one that serves."""
+"""Rebuild: fill a derived store anew from the graph, beside the one that serves (consistency.md R10a)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from charactermemory.upkeep.projection import MissingEnds, project
 from charactermemory.upkeep.reading import PAGE, pages, readable, sliced
 
 LAST_STRETCH = 100
-"""Objects left to catch up when the switch is made with commits or derives held up."""
+"""Objects left to catch up when the switch is made with commits or derives held up (consistency.md R10a)."""
 
 Progress = Callable[[int], None]
 """Called with the number of objects done since the last call."""
@@ -104,7 +104,7 @@ def rebuild_vectors(
         nonlocal done, kept
         report = index(stores, rebuild, refs)
         left = {ref for failure in report.failures for ref in failure.objects}
-        if len(left) > 1:  # one poison text must not hold up the rest of its page
+        if len(left) > 1:  # one poison text must not hold up the rest of its page (decisions "To R5")
             left = {ref for ref in sorted(left) if index(stores, rebuild, [ref]).failures}
         failed.difference_update(refs)
         failed.update(left)

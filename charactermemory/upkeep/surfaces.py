@@ -1,4 +1,4 @@
-"""Which text of an object is embedded and indexed.
+"""Which text of an object is embedded and indexed (recall.md §11.1, decisions R1 and R6).
 
 Bare natural language: no label, id, time or token. Measured on LoCoMo, labels before the text only make all
 vectors more alike.
@@ -16,7 +16,7 @@ from charactermemory.ports.vectors import Surface, VectorSurface
 SURFACE_VERSION = "1"
 """Version of the rules in this module; part of the index's fingerprint."""
 DENSE_CHARACTERS = 4_000
-"""Characters that the dense vector covers, cut at a grapheme boundary. BM25 covers all."""
+"""Characters that the dense vector covers, cut at a grapheme boundary (decisions R1). BM25 covers all."""
 INDEXED_TYPES = (
     ObjectType.EPISODE,
     ObjectType.OBSERVATION,

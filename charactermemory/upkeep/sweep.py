@@ -1,4 +1,4 @@
-"""Sweep: catch the derived stores up with the commits they have not yet reflected."""
+"""Sweep: catch the derived stores up with the commits they have not yet reflected (consistency.md R5)."""
 
 from __future__ import annotations
 

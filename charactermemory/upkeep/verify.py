@@ -104,7 +104,7 @@ def verify(stores: Stores, repair: bool = False) -> VerifyReport:
 
 
 def ensure_writable(stores: Stores) -> None:
-    """Before a commit: a graph that went back is verified and repaired whole.
+    """Before a commit: a graph that went back is verified and repaired whole (consistency.md R5).
 
     With several processes the sweep does that, and the commit is refused until then. An embedded graph cannot
     go back while it is open, so it is compared once with each derived store. One that cannot be read holds up

@@ -1,4 +1,4 @@
-"""The base of every view. It takes nothing from the host's `REST_FRAMEWORK` settings."""
+"""The base of every view. It takes nothing from the host's `REST_FRAMEWORK` settings (django-practice §7.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that may be repeated: `Idempotency-Key`.
+"""Requests that may be repeated: `Idempotency-Key` (django-practice §7.4).
 
 The unique row is the lock: it is inserted before anything is done. It also fixes the ids and times that the
 request leaves open, so that a repetition after a crash finds its own work done and does nothing twice.

@@ -1,4 +1,4 @@
-"""What an error looks like: RFC 9457 problem details, one form for all."""
+"""What an error looks like: RFC 9457 problem details, one form for all (django-practice §7.2)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from charactermemory.recall.render import Style
 from memory_app.api.bodies import WHOLE, Flag
 
 PAGE = 100
-"""Items of a page at most."""
+"""Items of a page at most (django-practice §7.3)."""
 MAX_BUDGET = 1_000_000
 """Tokens a prompt may be allowed; more than any model reads."""
 

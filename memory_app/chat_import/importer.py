@@ -44,11 +44,11 @@ NAMESPACE = "memory_app.chat_import"
 """First part of every id of an import. Fixed: a second import finds by it what the first one stored."""
 
 BATCH_OBJECTS = 500
-"""Objects and links of one commit; the graph takes no more at once."""
+"""Objects and links of one commit; the graph takes no more at once (consistency.md R4)."""
 BATCH_CHARACTERS = 2_000_000
-"""Characters of one commit: at most six bytes each in JSON, they stay below a plan's 16 MiB."""
+"""Characters of one commit: at most six bytes each in JSON, they stay below a plan's 16 MiB (decisions R1)."""
 READ_PAGE = 1_000
-"""Objects looked up at a time."""
+"""Objects looked up at a time (decisions R10)."""
 _PROVENANCE = CandidateProvenance.unavailable(ProducerKind.IMPORT_TOOL)
 _AnyDraft = EntityDraft | DerivedMemoryDraft | EpisodeDraft | ObservationDraft
 

@@ -24,7 +24,7 @@ def valid_collection_name(name: str) -> None:
 
 
 class MemoryCollection(models.Model):
-    """One character's memory: the tenant boundary."""
+    """One character's memory: the tenant boundary (DESIGN R2)."""
 
     name = models.CharField(_("name"), max_length=128, unique=True, validators=[valid_collection_name])
     owner = models.ForeignKey(
@@ -62,7 +62,7 @@ class MemoryCollection(models.Model):
 
 
 class WriterLease(models.Model):
-    """The writer lock of one collection across all processes.
+    """The writer lock of one collection across all processes (consistency.md R4).
 
     Taken and given back by single conditional updates in autocommit, so any connection pooler is fine.
     """

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ExternalKey(models.Model):
-    """A key of the host's (a user id, a place) and the memory object it stands for. Optional."""
+    """A key of the host's (a user id, a place) and the memory object it stands for. Optional (DESIGN R13)."""
 
     collection = models.CharField(_("collection"), max_length=128)
     key = models.CharField(_("key"), max_length=255)

@@ -1,4 +1,4 @@
-"""The operator's view and the work queue of derived writes that failed or are overdue.
+"""The operator's view and the work queue of derived writes that failed or are overdue (django-practice §5).
 
 Ids and causes only. One open row for each (collection, store, object).
 """

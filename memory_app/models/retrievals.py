@@ -1,4 +1,4 @@
-"""What recall brought back, call by call: counts, times and ids, never text."""
+"""What recall brought back, call by call: counts, times and ids, never text (DESIGN R14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retrieval statistics as rows: edges, counters, object states. Derived and rebuildable.
+"""Retrieval statistics as rows: edges, counters, object states (DESIGN R11). Derived and rebuildable.
 
 `generation` lets a rebuild fill new rows beside the ones that serve.
 """

@@ -38,7 +38,7 @@ class BackedUp:
 
 
 def backup(collection: str, folder: Path) -> BackedUp:
-    """Copy one collection's stores into `folder`: the index first, the graph last.
+    """Copy one collection's stores into `folder`: the index first, the graph last (consistency.md R5).
 
     The statistics are rows of the host's database: back that up before this. Restoring is putting the folders
     in the places of OXIGRAPH_PATH and VECTOR_STORE_PATH; a sweep catches up what lags behind. A graph that is a

@@ -1,4 +1,4 @@
-"""Export: one collection's whole graph as TriG, with a manifest of digests.
+"""Export: one collection's whole graph as TriG, with a manifest of digests (DESIGN R2).
 
 The file holds one named graph, its triples in the order of their bytes, so two exports of one state are equal
 byte for byte. Receipts, events and fences are in it: an import goes on counting where the export stood.

@@ -13,7 +13,7 @@ def full_jitter(
 ) -> float:
     """Return the seconds to wait after failed attempt number `attempt`: `uniform` x min(cap, base x 2^(n-1)).
 
-    Full jitter spreads rows that failed together over the whole interval.
+    Full jitter spreads rows that failed together over the whole interval (django-practice §5.3.8).
 
     Args:
         attempt: how many attempts have failed, from 1.

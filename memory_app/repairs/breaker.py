@@ -1,6 +1,6 @@
 """The circuit breaker of a derived store: in an outage one canary every cooldown, and no attempt is spent.
 
-Its state is a row, so all workers see one breaker. Two consecutive outages open it.
+Its state is a row, so all workers see one breaker. Two consecutive outages open it (django-practice §5.3.7).
 """
 
 from __future__ import annotations

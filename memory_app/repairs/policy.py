@@ -11,7 +11,7 @@ from memory_app.repairs.backoff import BASE_SECONDS, CAP_SECONDS
 
 @dataclass(frozen=True)
 class Policy:
-    """The knobs of the queue.
+    """The knobs of the queue (django-practice §5).
 
     Attributes:
         batch: rows claimed at a time.

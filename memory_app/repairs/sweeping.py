@@ -1,4 +1,4 @@
-"""Sweeps: receipts beyond a derived store's place in the log become repairs done, or rows."""
+"""Sweeps: receipts beyond a derived store's place in the log become repairs done, or rows (consistency.md R5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging a projection into one generation's rows, counters included.
+"""Merging a projection into one generation's rows, counters included (recall.md §13.1-13.3).
 
 The same rules as everywhere (`charactermemory.ports.merging`), in a number of queries that does not grow with
 the projection. The caller holds the collection's health row locked, so that no one else merges meanwhile.

@@ -1,4 +1,4 @@
-"""The statistics port on Django's ORM.
+"""The statistics port on Django's ORM (DESIGN R11, consistency.md §8).
 
 One write at a time a collection: each begins by updating the collection's health row, which every write
 touches anyway, and so waits for the one before it instead of in a circle with it.
@@ -53,7 +53,7 @@ class OrmStatistics:
     """One collection's statistics as rows of the host's database.
 
     Implements `charactermemory.ports.statistics.StatisticsStore` on the calling thread's connection. Reads go
-    well inside a host's transaction; writes refuse to, see `memory_app.runtime`. Opening
+    well inside a host's transaction; writes refuse to (consistency.md §8), see `memory_app.runtime`. Opening
     one reads nothing.
     """
 

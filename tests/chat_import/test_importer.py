@@ -114,7 +114,7 @@ def test_a_speaker_is_a_notion_with_a_given_name(memory: CharacterMemory) -> Non
 
 
 def test_one_name_in_two_conversations_is_two_notions(memory: CharacterMemory) -> None:
-    """Identity is never guessed."""
+    """Identity is never guessed (DESIGN R12)."""
     here, there = session("a", "One.", conversation="c1"), session("b", "Two.", conversation="c2")
     import_chat(memory, [here, there])
     assert speaker_id(here, "Ada") != speaker_id(there, "Ada")

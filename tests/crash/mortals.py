@@ -1,6 +1,6 @@
 """A process that makes mortal ones: it has everything loaded and no store open, and forks a child for every job.
 
-A process that ever opened RocksDB must not be the parent of one that does, so the tests
+A process that ever opened RocksDB must not be the parent of one that does (consistency.md §4), so the tests
 themselves, which may have, keep this one. It reads a job a line and answers with how its child ended; what
 the child has to say it writes down itself, so that it outlives the child.
 """

@@ -1,5 +1,5 @@
 """However writers and upkeep interleave, wherever the process ends, and whatever older copy is put back: one
-sweep, and graph, index and statistics agree.
+sweep, and graph, index and statistics agree (consistency.md §3, §11.3).
 """
 
 from __future__ import annotations

@@ -348,7 +348,7 @@ say("went on")
 
 
 def test_a_write_that_finds_no_room_is_lost_and_the_store_goes_on_when_there_is(tmp_path: Path) -> None:
-    """The engine refuses every write after a failed one until it is opened again."""
+    """The engine refuses every write after a failed one until it is opened again (consistency.md §1)."""
     assert run(FULL, tmp_path) == "went on"
 
 
@@ -477,7 +477,7 @@ def mounted(image: Path, place: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mkfs.ext4") is None, reason="needs root and ext4")
 def test_a_power_cut_takes_no_acknowledged_commit(tmp_path: Path) -> None:
-    """A copy of the disk's image while the writer stands still is what a cut leaves."""
+    """A copy of the disk's image while the writer stands still is what a cut leaves (consistency.md §1)."""
     image = tmp_path / "disk"
     with open(image, "wb") as file:
         file.truncate(256 * 1024 * 1024)

@@ -471,7 +471,7 @@ def test_a_second_process_is_told_who_holds_the_store(tmp_path: Path) -> None:
 
 
 def test_a_copy_made_of_a_live_store_does_not_let_a_second_process_in(tmp_path: Path) -> None:
-    """Reading the engine's own LOCK file in its process drops the engine's own lock."""
+    """Reading the engine's own LOCK file in its process drops the engine's own lock (consistency.md §4)."""
     connection = EmbeddedConnection(tmp_path / "store", "ada")
     connection.update("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> 1 } }")
     shutil.copytree(tmp_path / "store", tmp_path / "copy")

@@ -1,4 +1,4 @@
-"""A process keeps 16 embedded graphs open; the others rest unnoticed."""
+"""A process keeps 16 embedded graphs open; the others rest unnoticed (consistency.md §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times keep their instant, and a scene's its offset."""
+"""Times keep their instant, and a scene's its offset (memory-core §1.3, DESIGN R9)."""
 
 from __future__ import annotations
 

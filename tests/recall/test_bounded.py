@@ -1,4 +1,4 @@
-"""No read of recall is unbounded: a notion in everything costs what one in a few hundred things does.
+"""No read of recall is unbounded (DESIGN R10): a notion in everything costs what one in a few hundred things does.
 
 The life here has one person who was at every episode and whom every belief is about, one thread that all
 beliefs belong to, one episode with a turn for each belief, and one note that is linked to all of them. Every

@@ -1,4 +1,4 @@
-"""Cases 1-8, 11, 16, 20, 21: what is asked, and what happens when part of recall fails."""
+"""Cases 1-8, 11, 16, 20, 21: what is asked, and what happens when part of recall fails (recall.md §2, §3)."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Same stores, same context: the same pack, byte for byte, on embedded stores.
+"""Same stores, same context: the same pack, byte for byte (DESIGN §1, recall.md §3), on embedded stores.
 
 Nothing in an outcome is exempt: telemetry holds counts alone, and no time is taken.
 """

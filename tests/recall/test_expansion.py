@@ -1,4 +1,4 @@
-"""Cases 18, 19, 22-26, 32-35, 38, 39: how far a root reaches."""
+"""Cases 18, 19, 22-26, 32-35, 38, 39: how far a root reaches (recall.md §5)."""
 
 import pytest
 

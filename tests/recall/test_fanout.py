@@ -1,4 +1,4 @@
-"""Cases 27-31, 36, 37: which neighbours stay when a cap bites."""
+"""Cases 27-31, 36, 37: which neighbours stay when a cap bites (recall.md §5 as amended)."""
 
 import pytest
 from pydantic import ValidationError

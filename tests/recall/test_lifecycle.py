@@ -1,4 +1,4 @@
-"""Cases 59-66 and 68: what is superseded or forgotten has no influence."""
+"""Cases 59-66 and 68: what is superseded or forgotten has no influence (recall.md §8, §9)."""
 
 import pytest
 

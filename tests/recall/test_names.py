@@ -1,4 +1,4 @@
-"""Names in the topic are cues, not content."""
+"""Names in the topic are cues, not content (DESIGN R10, R12)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Cases 49-58: which section, how many, in which order."""
+"""Cases 49-58: which section, how many, in which order (recall.md §7)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Case 16, the automatic profile and the room that each kind of cue keeps."""
+"""Case 16, the automatic profile and the room that each kind of cue keeps (recall.md §16.4)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Cases 40-48: the score and the order."""
+"""Cases 40-48: the score and the order (recall.md §6)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Cases 69, 70, 9, 10 and the budgets: recall only reads, seldom, and always says the same."""
+"""Cases 69, 70, 9, 10 and the budgets: recall only reads, seldom, and always says the same (recall.md §3)."""
 
 import random
 from collections.abc import Callable

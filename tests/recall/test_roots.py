@@ -1,4 +1,4 @@
-"""Cases 12-15 and 17: which candidates become roots."""
+"""Cases 12-15 and 17: which candidates become roots (recall.md §4, §9)."""
 
 import pytest
 

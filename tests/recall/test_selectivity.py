@@ -1,4 +1,4 @@
-"""Cases 106-111, 112-120: a notion that is everywhere opens little."""
+"""Cases 106-111, 112-120: a notion that is everywhere opens little (recall.md §12)."""
 
 import math
 

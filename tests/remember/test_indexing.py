@@ -448,7 +448,7 @@ def test_an_index_that_cannot_move_its_mark_fails_no_commit(rig: Rig) -> None:
 
 
 def test_the_index_moves_its_mark_every_so_many_commits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the mark speaks of is flushed before, so that a commit need not be."""
+    """What the mark speaks of is flushed before, so that a commit need not be (consistency.md R5)."""
     assert derive.FLUSH_COMMITS == 32
     monkeypatch.setattr(derive, "FLUSH_COMMITS", 3)
     marks = []

@@ -1,4 +1,4 @@
-"""A graph that ends before what was seen of it: restored from an older copy, or cut short."""
+"""A graph that ends before what was seen of it: restored from an older copy, or cut short (consistency.md R5)."""
 
 from __future__ import annotations
 

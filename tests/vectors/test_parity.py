@@ -51,7 +51,7 @@ def indexes():
 def near(left, right):
     """Equal candidates and order, scores equal after rounding.
 
-    The engines differ by up to 2.4e-7, so that now and then two scores fall on both
+    The engines differ by up to 2.4e-7 (decisions.md "To R6"), so that now and then two scores fall on both
     sides of a rounding boundary: one unit of the last kept decimal is allowed, and an order that differs
     only among scores so close is the same order.
     """

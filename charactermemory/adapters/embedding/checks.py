@@ -1,6 +1,7 @@
 """What every provider owes before and after the call: no blank text in, well-formed vectors out.
 
-An all-zero vector passes: the indexing step refuses it, because only that step can name the object.
+An all-zero vector passes: the indexing step refuses it, because only that step can name the object
+(memory-core §11.2).
 """
 
 from __future__ import annotations

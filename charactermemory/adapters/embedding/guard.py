@@ -23,8 +23,8 @@ def guarded(provider: EmbeddingProvider) -> EmbeddingProvider:
     """Wrap a provider of any origin in the pre- and postconditions of the port.
 
     Its fingerprint and vector size are read once, here. Blank text and empty batches never reach it.
-    Whatever `Exception` it raises that is no `EmbeddingError` becomes `EmbeddingError("unrecognized")`; a
-    `KeyboardInterrupt` or other `BaseException` passes through.
+    Whatever `Exception` it raises that is no `EmbeddingError` becomes `EmbeddingError("unrecognized")`
+    (decisions.md R7); a `KeyboardInterrupt` or other `BaseException` passes through.
 
     Raises:
         EmbeddingError: `invalid_vector_size`, or `unrecognized` for a blank fingerprint and for

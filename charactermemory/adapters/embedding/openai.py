@@ -1,4 +1,4 @@
-"""OpenAI's embeddings endpoint, or a server that speaks the same protocol."""
+"""OpenAI's embeddings endpoint, or a server that speaks the same protocol (recall.md §11.14)."""
 
 from __future__ import annotations
 

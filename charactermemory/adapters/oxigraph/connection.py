@@ -1,4 +1,4 @@
-"""What the graph adapter asks of a SPARQL store, and the terms it speaks in.
+"""What the graph adapter asks of a SPARQL store, and the terms it speaks in (DESIGN R3).
 
 Everything else of the adapter is written on `Connection`. There are three: an embedded persistent store, an
 in-memory one, and a SPARQL 1.1 endpoint over HTTP. Texts are built from constants and from terms that the

@@ -1,9 +1,9 @@
-"""The embedded persistent connection: pyoxigraph on RocksDB, one store folder a collection.
+"""The embedded persistent connection: pyoxigraph on RocksDB, one store folder a collection (DESIGN R8).
 
 One process owns a folder (`adapters/handles.py`); all connections of that process to it share one engine. A
 failed write or sync closes the engine, which would refuse every later write even after room was made, and
 a kernel that failed to write a page may have dropped it. The next call opens it again, and the receipt tells
-what became of the commit. It does so too after the engine was let rest, since many others
+what became of the commit (consistency.md §1). It does so too after the engine was let rest, since many others
 were used meanwhile (`resting.py`).
 """
 
@@ -212,7 +212,7 @@ class SharedStore:
     def backup(self, folder: Path) -> None:
         """Copy the store, as of now, into a new folder, marked as what it is.
 
-        The engine makes the copy: reading its live files ourselves would drop its lock.
+        The engine makes the copy: reading its live files ourselves would drop its lock (consistency.md §4).
         """
         with self._folder_errors():
             marker = read_marker(self.folder, KIND) or {}

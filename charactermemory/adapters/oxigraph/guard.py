@@ -1,4 +1,4 @@
-"""The guarded insert of one commit, and why a guard would refuse it.
+"""The guarded insert of one commit, and why a guard would refuse it (consistency.md R4).
 
 The guard is evaluated in the same snapshot as the insert. Each check runs over a list of terms and asks for
 every one of them singly: `FILTER NOT EXISTS { VALUES … FILTER EXISTS { … } }`. Measured for 3 / 200 / 500

@@ -174,7 +174,7 @@ class Snapshot:
         )
 
     def _changes(self, authored: MemoryObject) -> dict[str, Any]:
-        """Return what events say otherwise than the value as written."""
+        """Return what events say otherwise than the value as written (consistency.md R4)."""
         times = self.suppressed_at.get(authored.ref)
         if not times or not hasattr(authored, "retention_state"):
             return {}

@@ -1,6 +1,7 @@
 """The in-memory connection: for tests and trials; everything is gone with the process.
 
-It serialises updates, so it hides the races of the persistent engine and is no evidence about them.
+It serialises updates, so it hides the races of the persistent engine and is no evidence about them
+(consistency.md R4).
 """
 
 from __future__ import annotations

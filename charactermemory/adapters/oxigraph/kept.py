@@ -1,4 +1,4 @@
-"""Facts about a graph that stay true once they are, since it only grows."""
+"""Facts about a graph that stay true once they are, since it only grows (consistency.md R4)."""
 
 from __future__ import annotations
 

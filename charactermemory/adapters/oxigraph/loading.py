@@ -12,7 +12,7 @@ from charactermemory.adapters.oxigraph.connection import STORE_NAME, Connection,
 from charactermemory.errors import InvalidInput, StoreUnavailable
 
 CHUNK_TRIPLES = 10_000
-"""Triples of one update, 0.2 s over HTTP."""
+"""Triples of one update, 0.2 s over HTTP (consistency.md §7)."""
 
 _LOG = ("urn:charactermemory:receipt:", "urn:charactermemory:fence:")
 """What makes commits of the triples; it comes last, so that a load cut off leaves a graph without a commit."""

@@ -1,4 +1,4 @@
-"""The two writer locks of the core: of one process, and of all processes of one machine.
+"""The two writer locks of the core: of one process, and of all processes of one machine (consistency.md R4).
 
 The embedded stores have one owner, so a lock between threads is enough there, and an update's fate is always
 known. An endpoint has many writers, one of which may die while its update is being evaluated: the file lock
@@ -24,7 +24,7 @@ from charactermemory.errors import StoreUnavailable
 from charactermemory.ports.locks import Grant
 
 WAIT_SECONDS = 10.0
-"""How long a writer waits for its turn."""
+"""How long a writer waits for its turn (decisions.md "To R4")."""
 
 _LOCK_NAME = "writer lock"
 _POLL_SECONDS = (0.001, 0.025)

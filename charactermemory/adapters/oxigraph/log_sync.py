@@ -1,4 +1,4 @@
-"""Durability of the embedded graph: sync RocksDB's write-ahead log, not the whole engine.
+"""Durability of the embedded graph: sync RocksDB's write-ahead log, not the whole engine (consistency.md §1).
 
 `update()` hands its record to the kernel, so nothing is lost when the process dies; a power cut takes what
 the log was not synced for. `Store.flush()` would do it too, at 11 ms on an empty store and 59 ms (p95 119) at
@@ -17,7 +17,7 @@ from charactermemory.adapters.folders import sync_folder
 
 LOG_LIMIT_BYTES = 32 * 1024 * 1024
 """Length of log at which a flush starts in the background; bounds memory, and the time to reopen to about 1 s
-per 50 MB."""
+per 50 MB (consistency.md §1)."""
 
 LOG_BYTES_PER_TRIPLE = 530
 """Log written per triple, beside the text once: measured alike on commits of short and of long texts (six index

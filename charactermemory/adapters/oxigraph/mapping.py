@@ -1,4 +1,4 @@
-"""Objects, links, events and receipts as triples.
+"""Objects, links, events and receipts as triples (DESIGN R2, decisions "To R2").
 
 A field is a literal, or a node where it names an object. Fields that are relations are written twice: as the
 relation's direct triple, walked like any link, and under a predicate of their own (`ownSource`, `turn`, ...),

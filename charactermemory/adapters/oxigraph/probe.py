@@ -1,5 +1,5 @@
-"""A bounded probe of a SPARQL endpoint: conforming is not enough, servers differ in what one update
-guarantees. It works in a graph of its own, which it drops.
+"""A bounded probe of a SPARQL endpoint: conforming is not enough, servers differ in what one update guarantees
+(consistency.md §10). It works in a graph of its own, which it drops.
 """
 
 from __future__ import annotations

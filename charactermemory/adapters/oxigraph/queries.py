@@ -1,4 +1,4 @@
-"""The query texts of the adapter: pure functions of the graph and of serialised terms.
+"""The query texts of the adapter: pure functions of the graph and of serialised terms (decisions "To R3").
 
 Forms that stay flat from 1,000 to 100,000 objects, measured by `benchmarks/graph_queries.py`: VALUES joined
 with one plain pattern, or with a chain of them that starts at the bound end. Several predicates of several

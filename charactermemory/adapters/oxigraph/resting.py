@@ -1,4 +1,4 @@
-"""How many embedded graphs a process keeps open at once.
+"""How many embedded graphs a process keeps open at once (consistency.md §7, R2).
 
 Every character has a store folder of its own, and a process may serve many. An open engine takes about 4 MB and
 18 file descriptors, and 26 ms to open. So the engines used longest ago rest: their files are closed, their

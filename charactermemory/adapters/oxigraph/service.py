@@ -1,7 +1,7 @@
 """The service connection: the SPARQL 1.1 Protocol over HTTP, for `oxigraph serve` or a conforming endpoint.
 
 What matters is to know what became of an update: refused before it was sent (nothing happened), answered, or
-sent without an answer, which the writer settles. An update is never sent twice.
+sent without an answer, which the writer settles (consistency.md R4, §10). An update is never sent twice.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from charactermemory.adapters.oxigraph.connection import (
 from charactermemory.errors import DatabaseError, StoreClosedError, StoreUnavailable
 
 UPDATE_SECONDS = 10.0
-"""How long an update may take to answer."""
+"""How long an update may take to answer (consistency.md R4)."""
 
 QUERY_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 
 IDLE_SECONDS = 50.0
-"""After this a kept-alive connection is dropped; `oxigraph serve` closes it at 60 s."""
+"""After this a kept-alive connection is dropped; `oxigraph serve` closes it at 60 s (consistency.md §10)."""
 
 MAX_CONNECTIONS = 64
 
@@ -169,7 +169,7 @@ class ServiceConnection:
         self._use()
 
     def sync(self) -> None:
-        """See `Connection`; durability is the endpoint's."""
+        """See `Connection`; durability is the endpoint's (consistency.md §1)."""
         self._use()
 
     def backup(self, folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Finding out what became of an update whose answer never came.
+"""Finding out what became of an update whose answer never came (consistency.md R4).
 
 A client that gives up, or dies, does not stop the endpoint: an update given up after 0.3 s was applied after
 2.2 s. So a fence is added first: the guard of every commit with a lower token fails from then on. An update
@@ -16,7 +16,7 @@ from charactermemory.adapters.oxigraph.vocabulary import FENCE_CLASS, TOKEN, TYP
 from charactermemory.errors import CommitOutcomeUnknown, DatabaseError, StoreUnavailable
 
 WATCH_SECONDS = 5.0
-"""How long the endpoint must have answered: five times the largest allowed update."""
+"""How long the endpoint must have answered: five times the largest allowed update (consistency.md R4)."""
 
 PATIENCE_SECONDS = 10.0
 """How long, beyond three times the watch, the endpoint may fail to answer steadily; an update's time-out."""

@@ -1,4 +1,4 @@
-"""One commit: read what it meets, insert it under its guard, and know what became of it."""
+"""One commit: read what it meets, insert it under its guard, and know what became of it (consistency.md R4)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from charactermemory.ports.graph import MAX_CASCADE, MAX_OBJECTS, WriteBatch
 from charactermemory.ports.locks import Grant
 
 MAX_TRIPLES = 20_000
-"""Triples of objects and links in one commit; about half a second of work."""
+"""Triples of objects and links in one commit; about half a second of work (consistency.md R4)."""
 
 
 class Writer:

@@ -1,4 +1,4 @@
-"""The connection to a Qdrant server: what a URL means, and what its errors mean."""
+"""The connection to a Qdrant server: what a URL means, and what its errors mean (recall.md §11.12)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRPC_PORT = 6334
 REST_PORT = 6333
 
 TIMEOUT_SECONDS = 30
-"""Longest wait for one request."""
+"""Longest wait for one request (recall.md §11.11)."""
 
 KEEPALIVE_MILLISECONDS = 30_000
 

@@ -1,4 +1,4 @@
-"""The embedded vector index: Qdrant Edge in a folder of our own, one owner process.
+"""The embedded vector index: Qdrant Edge in a folder of our own, one owner process (consistency.md §4-6).
 
     <root>/<collection>/character-memory.json        what the folder is, and of which collection
                         owner.lock                   held by the owning process
@@ -291,7 +291,7 @@ class EdgeVectorIndex:
             return EdgeRebuild(self, store.begin(self._build, anew))
 
     def backup(self, folder: Path) -> bool:
-        """See `VectorIndex.backup`; a copy of a flushed shard is loadable."""
+        """See `VectorIndex.backup`; a copy of a flushed shard is loadable (consistency.md §5)."""
         with self._use() as store:
             store.generation.flush()
             shutil.copytree(self._folder / store.name, folder / store.name)

@@ -1,6 +1,6 @@
 """The lexical leg: BM25 sparse vectors made by Qdrant Edge's own model, in embedded and service mode alike.
 
-One maker for both modes gives one index. The model holds the term frequency part; the engine
+One maker for both modes gives one index (DESIGN R6). The model holds the term frequency part; the engine
 multiplies the inverse document frequency in (modifier `idf`).
 """
 
@@ -26,9 +26,8 @@ B = 0.75
 """Weight of the length normalisation; the usual value of BM25, and the engine's default."""
 
 AVERAGE_LENGTH = 256.0
-"""Expected tokens of a document. On chat turns of about 20 tokens 256 gave R@10 .631, 20 gave .618: short
-turns are better off with less length normalisation.
-"""
+"""Expected tokens of a document. On chat turns of about 20 tokens 256 gave R@10 .631, 20 gave .618
+(decisions.md "To R6"): short turns are better off with less length normalisation."""
 
 
 class Terms(NamedTuple):

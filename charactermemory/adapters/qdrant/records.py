@@ -1,4 +1,4 @@
-"""The stored record: point ids, the five payload fields, checks before a write."""
+"""The stored record: point ids, the five payload fields, checks before a write (recall.md §11.2, §11.7)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SURFACE_OF = {
     ObjectType.MEMORY_THREAD: VectorSurface.SUMMARY,
     ObjectType.DERIVED_MEMORY: VectorSurface.DERIVED_TEXT,
 }
-"""The one surface of each object type that has one."""
+"""The one surface of each object type that has one (recall.md §11.1)."""
 
 INDEXED_TYPES = frozenset(SURFACE_OF)
 
@@ -32,7 +32,7 @@ IDENTITY_FIELDS = ["object_id", "object_type", "surface"]
 """What a search reads of a payload."""
 
 CURSOR_POINT = uuid5(POINT_NAMESPACE, "cursor")
-"""Id of the one reserved point: no vectors, its payload is `applied` and `high`."""
+"""Id of the one reserved point: no vectors, its payload is `applied` and `high` (consistency.md R5)."""
 
 
 # Asked for several times in every write of an object, and a name-based id costs as much as a look-up.
@@ -60,7 +60,7 @@ def payload(record: VectorRecord) -> dict[str, Any]:
 
 
 class Identity(NamedTuple):
-    """Who a point is about; `order` is the canonical order among equal scores."""
+    """Who a point is about; `order` is the canonical order among equal scores (recall.md §11.5)."""
 
     order: tuple[int, int, int]
     ref: MemoryObjectRef
@@ -112,7 +112,7 @@ def check_records(
 ) -> list[list[float]]:
     """Return the embeddings as the engine takes them, in order, after every check; nothing is written.
 
-    The engines accept NaN and zero vectors silently, so they are refused here.
+    The engines accept NaN and zero vectors silently (decisions.md "To R6"), so they are refused here.
 
     Raises:
         UnsupportedSchemaVersion: a record of another schema version than this release writes.
@@ -146,7 +146,7 @@ def check_records(
 
 
 def check_query(backend: str, collection: str, size: int, embedding: Vector) -> list[float] | None:
-    """Return a query embedding as the engine takes it, None when it has no length.
+    """Return a query embedding as the engine takes it, None when it has no length (recall.md §11.4.3).
 
     Raises:
         CollectionIncompatible: `vector_size`.

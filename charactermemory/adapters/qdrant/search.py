@@ -1,4 +1,4 @@
-"""Search rules that hold for every engine: tie closure, canonical order, verdicts.
+"""Search rules that hold for every engine: tie closure, canonical order, verdicts (recall.md §11.4-11.6).
 
 Engines break equal scores arbitrarily, so a plain top-k could return other members each time. We fetch past
 the cut until the tied group there is whole, and order it ourselves.
@@ -19,7 +19,7 @@ ENGINE_CAP = 2**32 - 1
 """Most points that Qdrant returns for one request."""
 
 SCORE_DIGITS = 6
-"""Decimals kept of a score: Edge and the service differ by up to 2.4e-7."""
+"""Decimals kept of a score: Edge and the service differ by up to 2.4e-7 (decisions.md "To R6")."""
 
 NOT_REQUESTED = LegHits(candidates=(), completeness=Completeness(kind="not_requested"))
 """What a leg answers when nothing was asked of it."""
@@ -143,7 +143,7 @@ def search_legs(
 
 
 def zero_norm_leg(scope: Sequence[Hit], limit: int) -> LegHits:
-    """Answer a query without length: every record of the scope scores 0.0."""
+    """Answer a query without length: every record of the scope scores 0.0 (recall.md §11.4.3)."""
     return LegHits(
         candidates=canonical(scope, limit),
         completeness=Completeness(kind="exhaustive", scanned=len(scope)),

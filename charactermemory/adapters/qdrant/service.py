@@ -1,7 +1,7 @@
 """The vector index on a Qdrant server.
 
 Readers and writers use only the alias `<collection>`; the points lie in `<collection>.gen-<n>`, and one alias
-update switches. How the vectors were made is that collection's metadata.
+update switches (consistency.md §6). How the vectors were made is that collection's metadata.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class QdrantVectorIndex:
         self._connection.client().update_collection_aliases(changes)
 
     def _read_build(self, name: str) -> Build:
-        """Check the vectors of collection `name` and return what it was built with."""
+        """Check the vectors of collection `name` and return what it was built with (recall.md §11.11)."""
         config = self._connection.client().get_collection(name).config
         self._check_vectors(config.params)
         return read_build(self._collection, config.metadata or {})
@@ -291,7 +291,7 @@ class QdrantVectorIndex:
         """Record `applied`.
 
         The server flushes by itself, every 5 s by default; what `applied` speaks of must be older than that,
-        which the sweeper's minute sees to.
+        which the sweeper's minute sees to (consistency.md R5).
         """
         self._check_open()
         if applied is not None:

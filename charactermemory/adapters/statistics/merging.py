@@ -1,4 +1,4 @@
-"""Merging a projection into one generation's rows, counters included.
+"""Merging a projection into one generation's rows, counters included (recall.md §13.1-13.3).
 
 Runs inside the caller's transaction; the rules are those of `ports.merging`.
 """

@@ -1,4 +1,4 @@
-"""Opening the statistics so that the memory always starts."""
+"""Opening the statistics so that the memory always starts (recall.md §13.4)."""
 
 from __future__ import annotations
 

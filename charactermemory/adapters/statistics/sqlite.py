@@ -1,4 +1,4 @@
-"""The statistics port on SQLite."""
+"""The statistics port on SQLite (DESIGN R11, consistency.md §8)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def with_request(
     newest: Sequence[Message],
     limit: int | None = None,
 ) -> list[Message]:
-    """Return `window` with the user's last message, should a tool loop have pushed it out.
+    """Return `window` with the user's last message, should a tool loop have pushed it out (history.md §11).
 
     `newest` ends with the thread's newest message. With a `limit` the oldest of the window make room, but
     never its newest message.

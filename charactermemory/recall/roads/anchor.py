@@ -1,4 +1,4 @@
-"""The anchor road: notions that the caller or the topic names, or that are present."""
+"""The anchor road: notions that the caller or the topic names, or that are present (recall.md §12.7)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from charactermemory.recall.roads.road import CueKind, Proposal, RoadAnswer
 from charactermemory.recall.situation import Situation
 
 ANCHOR_SCORE = 1.0
-"""A named notion is a certain cue."""
+"""A named notion is a certain cue (recall.md §16.3)."""
 
 
 @dataclass(frozen=True, slots=True)

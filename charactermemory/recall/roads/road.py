@@ -1,4 +1,4 @@
-"""What a road is: it looks at the context and proposes objects to start from."""
+"""What a road is: it looks at the context and proposes objects to start from (DESIGN R10)."""
 
 from __future__ import annotations
 

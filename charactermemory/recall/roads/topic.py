@@ -1,4 +1,4 @@
-"""The topic road: what is being talked about, found by meaning and by words in one search."""
+"""The topic road: what is being talked about, found by meaning and by words in one search (DESIGN R10)."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class LinkView(MemoryView):
         answers={201: LinkAnswer},
         errors=(404, 409, 422),
         keyed=True,
-        kept=False,  # the answer holds the rationale, and the host's database no memory text
+        kept=False,  # the answer holds the rationale, and the host's database no memory text (DESIGN R14)
     )
     def post(self, call: Call) -> Answer:
         """Relate two stored objects; the same link again is answered as stored."""

@@ -76,7 +76,7 @@ class Command(MemoryCommand):
     def _show(self, collection: str) -> None:
         life = load_life()
         clock = LifeClock(life.beginning.time)
-        # Whatever the environment says, the quickstart needs no key and no network, also
+        # Whatever the environment says, the quickstart needs no key and no network (decisions.md "To R7"), also
         # when it serves.
         offline = {"EMBEDDING_PROVIDER": "wordllama", "EMBEDDING_PROVIDER_FACTORY": None}
         settings.CHARACTER_MEMORY = {**given_mapping(), **offline}
