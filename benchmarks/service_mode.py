@@ -1,4 +1,4 @@
-"""What a retrieve and a commit take when the stores are servers, and how often they are asked (DESIGN §5).
+"""What a retrieve and a commit take when the stores are servers, and how often they are asked.
 
     python -m benchmarks.service_mode [--commits 200] [--calls 200] [--folder DIR]
 

@@ -1,4 +1,4 @@
-"""How long comparing a whole memory with its index and statistics takes, and how much RAM (DESIGN §5).
+"""How long comparing a whole memory with its index and statistics takes, and how much RAM.
 
     python -m benchmarks.verify [--objects 1000 10000 100000] [--folder DIR]
 
