@@ -202,12 +202,16 @@ def _fitting(items: Sequence[_Item], cost: Mapping[MemoryObjectRef, int], budget
 
 
 def _items(pack: ContinuityContextPack, names: Names) -> list[_Item]:
-    """Return every memory of the pack, section by section, best first."""
-    found: list[_Item] = []
-    for section in Section:
-        for rank, entry in enumerate(getattr(pack, section.value)):
-            found.append(_item(section, rank, entry, names))
-    return found
+    """Return every memory of the pack that has words, section by section, best first.
+
+    An episode of which nothing but its time is known has none; what was said in it has.
+    """
+    items = (
+        _item(section, rank, entry, names)
+        for section in Section
+        for rank, entry in enumerate(getattr(pack, section.value))
+    )
+    return [item for item in items if item.text.strip()]
 
 
 def _item(section: Section, rank: int, entry: Any, names: Names) -> _Item:
@@ -218,7 +222,7 @@ def _item(section: Section, rank: int, entry: Any, names: Names) -> _Item:
             return _Item(memory.ref, section, order, _day(memory.created_at), None, memory.text)
         case Episode():
             when = entry.scene.time.strftime("%Y-%m-%d %H:%M")
-            text = entry.summary or surroundings(_named(entry.scene, names)) or "a moment of no description"
+            text = entry.summary or surroundings(_named(entry.scene, names))
             return _Item(entry.ref, section, (rank,), when, None, text)
         case Observation():
             who = names.get(entry.speaker_entity_id) if entry.speaker_entity_id else None

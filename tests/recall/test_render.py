@@ -139,6 +139,13 @@ def test_an_empty_pack_renders_to_nothing() -> None:
     assert (made.text, made.stable, made.volatile, made.tokens) == ("", "", "", 0)
 
 
+def test_an_episode_of_which_only_the_time_is_known_says_nothing() -> None:
+    bare = Episode(id=UUID(int=9), scene=Scene.at(T0), created_at=T0)
+    given_pack = pack()
+    with_it = given_pack.replace(relevant_episodes=(bare, *given_pack.relevant_episodes))
+    assert with_it.render(fence=FENCE) == given_pack.render(fence=FENCE)
+
+
 @given(budget=st.integers(0, 400))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_any_budget_holds_with_whole_items_and_a_full_account(budget: int) -> None:
