@@ -10,12 +10,13 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -65,7 +66,19 @@ class RedisServer:
         self.kill()
 
     def start(self) -> None:
-        """Start it, on the port that it had before."""
+        """Start it, on the port that it had before, and wait until it answers.
+
+        While it was away somebody's connection may have had that port; then it is tried again.
+        """
+        eventually("Redis answers", self._answers)
+
+    def _answers(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            self._begin()
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _begin(self) -> None:
         options = ("--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(self._folder))
         with (self._folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -97,6 +110,7 @@ class Services:
         self.folder, self.redis, self.graph = folder, redis, graph
         self._stub = stub
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, tuple[str, ...]] = {}
         vectors = stub.url if stub else os.environ["QDRANT_CONNECTION_STRING"]
         self.environment: Mapping[str, str] = {
             **{name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ},
@@ -137,7 +151,14 @@ class Services:
                 start_new_session=True,
             )
         self._processes[name] = process
+        self._commands[name] = command
         return process
+
+    def restart_ended(self) -> None:
+        """Start again what has ended by itself, as a supervisor does: Celery may, when its broker goes."""
+        for name, process in list(self._processes.items()):
+            if process.poll() is not None:
+                self.start(name, *self._commands[name])
 
     def web(self, workers: int) -> str:
         """Start gunicorn and return its address once a worker answers."""
@@ -193,7 +214,8 @@ class Services:
     def kill(self, name: str) -> None:
         """Kill -9 a process and all its children."""
         process = self._processes.pop(name)
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def kill_all(self) -> None:

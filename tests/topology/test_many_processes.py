@@ -82,6 +82,11 @@ def test_a_broker_that_is_away_costs_no_write_and_no_repair(rest: Rest, services
     assert rest.remember("The lighthouse was lit again.")["complete"]
     assert sum(rest.open_repairs().values()) >= 1
     services.redis.start()
-    eventually("the beat has it repaired", lambda: not any(rest.open_repairs().values()))
+
+    def repaired() -> bool:
+        services.restart_ended()
+        return not any(rest.open_repairs().values())
+
+    eventually("the beat has it repaired", repaired)
     found = rest.call("POST", "retrieve", {"topic": "lighthouse dark"})["pack"]["salient_observations"]
     assert found[0]["text"] == "The lighthouse was dark."

@@ -82,7 +82,12 @@ def test_what_was_acknowledged_survives_a_minute_of_misfortunes(
             next_at = time.monotonic() + PAUSE_SECONDS
     misfortunes.restore()
     assert acknowledged and refused
-    eventually("the repairs are done", lambda: not any(rest.open_repairs().values()), 180)
+
+    def repaired() -> bool:
+        services.restart_ended()
+        return not any(rest.open_repairs().values())
+
+    eventually("the repairs are done", repaired, 180)
     # What nobody queued, since its process died before it could, the next sweep finds.
     eventually("nothing differs", lambda: services.differences("mees") == 0, 180)
     services.manage("memory_export", str(tmp_path), "--collection", "mees")
