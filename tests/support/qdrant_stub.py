@@ -31,6 +31,9 @@ Touching = Literal["all", "reads", "writes", "upserts", "deletes"]
 _LOCAL_MODE = ("Payload indexes have no effect", "Local mode performs")
 """Local mode says by warnings what it does not do; a stub may do without."""
 
+BIND_SECONDS = 30.0
+"""How long a port that is taken is waited for."""
+
 
 @dataclass(frozen=True)
 class Trouble:
@@ -77,8 +80,15 @@ class QdrantStub:
         self._client.close()
 
     def start(self) -> None:
-        """Listen, on the port that it had before."""
-        self._server = _Server(self.port, self)
+        """Listen, on the port that it had before; while it was away somebody's connection may have had that."""
+        deadline = time.monotonic() + BIND_SECONDS
+        while self._server is None:
+            try:
+                self._server = _Server(self.port, self)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
