@@ -21,7 +21,9 @@ POSTGRES = "postgres"
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+def django_db_modify_db_settings(
+    tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
+) -> None:
     """Keep Django's SQLite test database in a file: one in memory cannot be used by two threads at once.
 
     And no connection beyond its request, for nobody closes those of threads that have ended.
