@@ -22,6 +22,8 @@ def django_script(text: str, server: PostgresServer, folder: Path, *arguments: o
         "DATA_DIR": str(folder / "data"),
         "POSTGRES_DB": database["NAME"],
         "POSTGRES_USER": database["USER"],
+        "POSTGRES_PASSWORD": "",
         "POSTGRES_HOST": database["HOST"],
+        "POSTGRES_PORT": "",
     }
     return Script(DJANGO + text, *arguments, environment={**os.environ, **environment})

@@ -194,11 +194,17 @@ def assert_whole(memory: CharacterMemory, acknowledged: set[tuple[str, str]]) ->
     stored = {ref: item for refs in pages(graph) for ref, item in graph.read(refs).items()}
     wanted = {ref: surface_of(item.object) for ref, item in stored.items() if item.current}
     texts = {ref: surface.embedding_text for ref, surface in wanted.items() if surface is not None}
-    assert dict(stores.vectors.scan(None, 10_000)[0]) == texts
-    assert_equal_to_recount(stores.statistics, list(projections(graph, pages(graph))))
+    assert dict(stores.vectors.scan(None, 10_000)[0]) == texts, (
+        "the stores differ: not the points that are wanted"
+    )
+    try:
+        assert_equal_to_recount(stores.statistics, list(projections(graph, pages(graph))))
+    except AssertionError as error:
+        raise AssertionError(f"the stores differ: statistics are not those of a recount {error}") from error
     head = graph.head()
-    assert (stores.vectors.cursor().applied, stores.statistics.cursor().applied) == (head, head)
+    places = (stores.vectors.cursor().applied, stores.statistics.cursor().applied)
+    assert places == (head, head), f"the stores differ: they are at {places}, the graph at {head}"
     true = {("stored", str(ref)) for ref in stored}
     true |= {("suppressed", str(ref)) for ref, item in stored.items() if item.suppressed}
     true |= {("superseded", str(ref)) for ref, item in stored.items() if item.superseded}
-    assert acknowledged <= true, acknowledged - true
+    assert acknowledged <= true, f"what was acknowledged is missing: {acknowledged - true}"

@@ -122,7 +122,7 @@ class History:
         self.ground.start()
         self.ground.steps.watch = self.ground.note
         report = self.ground.memory.upkeep.sweep()
-        assert report.complete
+        assert report.complete, "not swept to the end"
         assert went_back or report.verified is None, "a derived store ran ahead of the graph"
         assert_whole(self.ground.memory, set(self.acknowledged))
         self.ground.stop()
@@ -167,9 +167,9 @@ def unsynced_rebuild(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS: tuple[tuple[Callable[[pytest.MonkeyPatch], None], str], ...] = (
-    (no_sync, "ran ahead"),
+    (no_sync, "ran ahead|the stores differ"),
     (no_derive_lock, "the stores differ"),
-    (no_comparison, "the stores differ"),
+    (no_comparison, "the stores differ|is missing|not swept"),
     (unsynced_rebuild, "ran ahead|the stores differ"),
 )
 """Each fault, and what is seen of it."""

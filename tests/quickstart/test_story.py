@@ -56,6 +56,7 @@ def run(data: Path, *keys: str) -> Run:
     # A provider that needs a key and a network is named on purpose: the quickstart must do without.
     environment = os.environ | {
         "DATA_DIR": str(data),
+        "POSTGRES_DB": "",  # a database of its own, whatever the tests have
         "EMBEDDING_PROVIDER": "openai",
         "EMBEDDING_MODEL": "text-embedding-3-small",
         "OPENAI_API_KEY": "sk-none",
