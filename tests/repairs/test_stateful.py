@@ -245,32 +245,27 @@ def current_beliefs_by_notion() -> dict[Any, int]:
     return found | dict(rows.values_list("hub_id", "current"))
 
 
-@pytest.mark.django_db(transaction=True)
-def test_after_any_sequence_everything_drains_to_what_the_graph_says(monkeypatch: Any) -> None:
-    monkeypatch.setattr("memory_app.repairs.dispatch._configured", lambda: "none")
+def run(examples: int, steps: int) -> None:
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=16,
-            stateful_step_count=25,
+            max_examples=examples,
+            stateful_step_count=steps,
             deadline=None,
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_after_any_sequence_everything_drains_to_what_the_graph_says(monkeypatch: Any) -> None:
+    monkeypatch.setattr("memory_app.repairs.dispatch._configured", lambda: "none")
+    run(examples=16, steps=25)
 
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_after_many_long_sequences_too(monkeypatch: Any) -> None:
     monkeypatch.setattr("memory_app.repairs.dispatch._configured", lambda: "none")
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=60,
-            stateful_step_count=50,
-            deadline=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run(examples=60, steps=50)
