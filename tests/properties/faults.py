@@ -9,8 +9,8 @@ import pytest
 
 from charactermemory.adapters.oxigraph import guard
 from charactermemory.adapters.oxigraph import vocabulary as cm
+from charactermemory.adapters.oxigraph.answers import found_number
 from charactermemory.adapters.oxigraph.mapping import event_triples, object_triples, receipt_triples
-from charactermemory.adapters.oxigraph.reads import found_number
 from charactermemory.adapters.oxigraph.writer import Writer
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.ids import MemoryObjectRef

@@ -16,8 +16,8 @@ from pyoxigraph import Literal, NamedNode, Triple
 
 from charactermemory.adapters.oxigraph import queries
 from charactermemory.adapters.oxigraph import vocabulary as cm
+from charactermemory.adapters.oxigraph.answers import found_number
 from charactermemory.adapters.oxigraph.connection import STORE_NAME, Row
-from charactermemory.adapters.oxigraph.reads import found_number
 from charactermemory.adapters.oxigraph.terms import place_of, ref_iri, ref_of, turn_iri
 from charactermemory.domain.digest import digest
 from charactermemory.domain.kinds import RetentionState

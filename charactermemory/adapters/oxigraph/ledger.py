@@ -13,10 +13,11 @@ from pyoxigraph import NamedNode, Triple
 
 from charactermemory.adapters.oxigraph import queries
 from charactermemory.adapters.oxigraph import vocabulary as cm
+from charactermemory.adapters.oxigraph.answers import found_number, found_ref
 from charactermemory.adapters.oxigraph.connection import Connection
 from charactermemory.adapters.oxigraph.hydration import Node
 from charactermemory.adapters.oxigraph.mapping import VOLUME_SIZE, volume_triples
-from charactermemory.adapters.oxigraph.reads import chunks, found_number, found_ref
+from charactermemory.adapters.oxigraph.reads import chunks
 from charactermemory.adapters.oxigraph.terms import (
     INSTANT,
     INTEGER,

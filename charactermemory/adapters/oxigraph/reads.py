@@ -7,35 +7,24 @@ others. Two: `head`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
-from datetime import datetime
-from itertools import chain, islice
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from pyoxigraph import Literal, NamedNode
 
-from charactermemory.adapters.oxigraph import queries
+from charactermemory.adapters.oxigraph import queries, request
 from charactermemory.adapters.oxigraph import vocabulary as cm
+from charactermemory.adapters.oxigraph.answers import found_number, found_ref, label
 from charactermemory.adapters.oxigraph.connection import Connection, Pattern, Row, Term
 from charactermemory.adapters.oxigraph.contents import Content, Contents
-from charactermemory.adapters.oxigraph.hydration import (
-    ASSERTION_PREDICATES,
-    CUSTOM_VALUE_PREDICATES,
-    OBJECT_PREDICATES,
-    PARTICIPANT_PREDICATES,
-    SCENE_PREDICATES,
-    SETTING_PREDICATES,
-    Snapshot,
-)
 from charactermemory.adapters.oxigraph.kept import Crowds, Places
-from charactermemory.adapters.oxigraph.mapping import STATED_ENDS, scene_iri, setting_iri
+from charactermemory.adapters.oxigraph.mapping import STATED_ENDS
 from charactermemory.adapters.oxigraph.terms import (
-    INSTANT,
     edge_iri,
     object_iri,
     place_of,
     ref_iri,
-    ref_of,
     turn_iri,
 )
 from charactermemory.domain.kinds import RelationType
@@ -48,34 +37,10 @@ from charactermemory.ports.graph import Edge, Neighbourhood, Place
 CHUNK = 500
 """References named in one query where an answer may be put together from several."""
 
-ROWS_PER_NODE = 64
-"""Rows read of an object's node on average at most, before it is read field by field; they have about 15."""
-
 Item = TypeVar("Item")
 
-_PREDICATES = tuple(
-    dict.fromkeys(
-        chain(
-            *OBJECT_PREDICATES.values(),
-            SCENE_PREDICATES,
-            SETTING_PREDICATES,
-            PARTICIPANT_PREDICATES,
-            CUSTOM_VALUE_PREDICATES,
-            ASSERTION_PREDICATES,
-        )
-    )
-)
-_NUMBERS = {predicate: number for number, predicate in enumerate(_PREDICATES)}
-_NUMBERED = tuple(enumerate(_PREDICATES))
 _OBSERVATIONS = f"{cm.BASE}{ObjectType.OBSERVATION.value}:"
 _ANY = (frozenset(ObjectType), frozenset(ObjectType))
-_HUBS = (ObjectType.ENTITY, ObjectType.MEMORY_THREAD)
-"""What is commonly linked to so much that passing over it is no option."""
-_SUPPRESSIBLE = (ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY)
-
-
-def _numbered(predicates: Iterable[NamedNode]) -> list[tuple[int, NamedNode]]:
-    return [(_NUMBERS[item], item) for item in predicates]
 
 
 def chunks(items: Iterable[Item], size: int = CHUNK) -> Iterator[list[Item]]:
@@ -88,26 +53,6 @@ def chunks(items: Iterable[Item], size: int = CHUNK) -> Iterator[list[Item]]:
 def sorted_ids(ids: Iterable[MemoryId]) -> tuple[MemoryId, ...]:
     """Return distinct ids in their order."""
     return tuple(sorted(set(ids), key=lambda item: item.int))
-
-
-def found_ref(term: Term | None) -> MemoryObjectRef:
-    """Return the reference an answer names."""
-    try:
-        return ref_of(term)
-    except ValueError:
-        raise GraphQueryError(kind="selection", detail=f"not a memory object: {_label(term)}") from None
-
-
-def found_number(term: Term | None) -> int:
-    """Return the number an answer holds."""
-    try:
-        return int(term.value)  # type: ignore[union-attr]
-    except (AttributeError, ValueError):
-        raise GraphQueryError(kind="selection", detail="a number was expected") from None
-
-
-def _label(term: Term | None) -> str:
-    return term.value if isinstance(term, NamedNode) else "no node"
 
 
 class _Fresh(NamedTuple):
@@ -171,11 +116,7 @@ class Reads:
         if not anew and fresh.stored.keys() >= set(ordered) and fresh.version == self._connection.version():
             return {ref: fresh.stored[ref] for ref in ordered}
         known = {} if anew else self._contents.among(ordered)
-        request = _Request(self._graph, ordered, known)
-        rows = self._connection.query(request.text())
-        if request.overflowed(rows):
-            rows = self._connection.query(request.text(sparing=True))
-        snapshot = request.collect(rows)
+        snapshot = request.snapshot(self._connection, self._graph, ordered, known)
         if snapshot.contradicts(known):  # the graph went back, and on from there
             return self.read(ordered, anew=True)
         stored = ((ref, snapshot.stored(ref, known.get(ref))) for ref in ordered)
@@ -393,117 +334,17 @@ class Reads:
             yield from self._connection.query(text)
 
 
-class _Request:
-    """One snapshot query for objects of any types, and how its rows are put together.
-
-    Of objects whose content is known it asks for digest and lifecycle alone.
-    """
-
-    def __init__(
-        self, graph: NamedNode, refs: Sequence[MemoryObjectRef], known: Container[MemoryObjectRef]
-    ) -> None:
-        self._graph = graph
-        self._limit = 0
-        self._subjects = [ref_iri(ref) for ref in refs]
-        self._refs = list(refs)
-        numbered = list(enumerate(zip(refs, self._subjects, strict=True)))
-        self._known = [(number, node) for number, (ref, node) in numbered if ref in known]
-        self._unknown: defaultdict[ObjectType, list[tuple[int, NamedNode]]] = defaultdict(list)
-        for number, (ref, node) in numbered:
-            if ref not in known:
-                self._unknown[ref.object_type].append((number, node))
-        self._suppressible = [
-            (number, node) for number, (ref, node) in numbered if ref.object_type in _SUPPRESSIBLE
-        ]
-        self._derived = [
-            (number, node) for number, (ref, node) in numbered if ref.object_type is ObjectType.DERIVED_MEMORY
-        ]
-
-    def _numbered(self, ref: MemoryObjectRef, node: NamedNode) -> tuple[int, NamedNode]:
-        self._subjects.append(node)
-        self._refs.append(ref)
-        return len(self._subjects) - 1, node
-
-    def overflowed(self, rows: Sequence[Row]) -> bool:
-        """Whether some object may have so many links that its fields are missing; then ask sparingly."""
-        return 0 < self._limit <= len(rows)
-
-    def text(self, sparing: bool = False) -> str:
-        """Return the query; with `sparing` it looks up field by field and leaves links alone."""
-        groups = []
-        passed: list[tuple[int, NamedNode]] = []
-        for object_type, subjects in self._unknown.items():
-            if sparing or object_type in _HUBS:
-                groups.append(self._fields(subjects, OBJECT_PREDICATES[object_type]))
-            else:
-                passed += subjects
-        if self._known:
-            groups.append(queries.one_field(self._graph, self._known, _NUMBERS[cm.DIGEST], cm.DIGEST))
-        if self._suppressible:
-            groups.append(queries.suppressions(self._graph, self._suppressible))
-        if self._derived:
-            groups.append(queries.successions(self._graph, self._derived))
-        if derived := self._unknown.get(ObjectType.DERIVED_MEMORY):
-            groups.append(self._parts(derived, cm.ASSERTION, ASSERTION_PREDICATES))
-        if episodes := self._unknown.get(ObjectType.EPISODE):
-            owners = [self._refs[number] for number, _ in episodes]
-            scenes = [self._numbered(ref, scene_iri(ref_iri(ref))) for ref in owners]
-            settings = [self._numbered(ref, setting_iri(scene_iri(ref_iri(ref)))) for ref in owners]
-            if sparing:
-                groups.append(self._fields(scenes, SCENE_PREDICATES))
-                groups.append(self._fields(settings, SETTING_PREDICATES))
-            else:
-                passed += [*scenes, *settings]
-            groups.append(self._parts(scenes, cm.PARTICIPANT, PARTICIPANT_PREDICATES))
-            groups.append(self._parts(scenes, cm.CUSTOM_VALUE, CUSTOM_VALUE_PREDICATES))
-        if passed:
-            self._limit = ROWS_PER_NODE * (len(passed) + 1)
-            groups.append(queries.whole(self._graph, passed, _NUMBERED, self._limit))
-        return queries.snapshot(groups)
-
-    def _fields(self, subjects: list[tuple[int, NamedNode]], predicates: Sequence[NamedNode]) -> str:
-        return queries.crossed(self._graph, subjects, _numbered(predicates))
-
-    def _parts(
-        self, owners: list[tuple[int, NamedNode]], predicate: NamedNode, predicates: Iterable[NamedNode]
-    ) -> str:
-        return queries.parts(self._graph, owners, predicate, _numbered(predicates))
-
-    def collect(self, rows: Iterable[Row]) -> Snapshot:
-        """Put the rows together."""
-        snapshot = Snapshot()
-        for subject, kind, value, node in rows:
-            if kind is None or value is None:
-                continue
-            number, what = found_number(subject), found_number(kind)
-            if what >= 0:
-                owner = node if isinstance(node, NamedNode) else self._subjects[number]
-                snapshot.node(owner).add(_PREDICATES[what], value)
-            elif what == queries.SUPPRESSION:
-                snapshot.suppressed_at.setdefault(self._refs[number], []).append(_instant(value, node))
-            elif what == queries.SUCCESSION:
-                snapshot.superseded_by.setdefault(self._refs[number], set()).add(found_ref(value).id)
-        return snapshot
-
-
 def _supersedes(item: MemoryObject) -> bool:
     if isinstance(item, MemoryLink):
         return item.relation is RelationType.SUPERSEDES
     return isinstance(item, DerivedMemory) and bool(item.supersedes)
 
 
-def _instant(term: Term, event: Term | None) -> datetime:
-    try:
-        return INSTANT.read(term)  # type: ignore[no-any-return]
-    except ValueError:
-        raise GraphQueryError(kind="hydration", detail=f"{_label(event)} at: unreadable") from None
-
-
 def _place(term: Term | None) -> tuple[MemoryId, int]:
     try:
         return place_of(term)  # type: ignore[arg-type]
     except ValueError:
-        raise GraphQueryError(kind="selection", detail=f"not a turn: {_label(term)}") from None
+        raise GraphQueryError(kind="selection", detail=f"not a turn: {label(term)}") from None
 
 
 def _ids_of_type(terms: Iterable[Term | None], object_type: ObjectType) -> tuple[MemoryId, ...]:
