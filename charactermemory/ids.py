@@ -8,12 +8,15 @@ every replay of one plan or correction names the same objects.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID, uuid4
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 MemoryId = UUID
 """Any UUID but the nil one; ordering is that of its 16 bytes."""
@@ -42,13 +45,49 @@ for _rank, _member in enumerate(ObjectType):
     _member.rank = _rank
 
 
-class MemoryObjectRef(BaseModel):
+class _Written(BaseModel):
     """A typed reference to one object; sorts by (id, type rank)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, title="MemoryObjectRef")
 
     object_type: ObjectType
     id: Annotated[UUID, Field(description="Id of the object")]
+
+    @classmethod
+    def inlined(cls) -> Any:
+        """Return the schema without a name of its own."""
+        return {key: value for key, value in cls.__pydantic_core_schema__.items() if key != "ref"}
+
+    def reference(self) -> MemoryObjectRef:
+        """Return what the fields stand for."""
+        return _reference(self.object_type, self.id)
+
+
+class MemoryObjectRef(tuple[int, int]):
+    """A typed reference to one object; sorts by (id, type rank).
+
+    It is the pair it sorts by: one recall hashes and compares references ten thousand times, which a tuple
+    does in a fifth of the time of a model. For pydantic it is a model of its two fields.
+
+    Attributes:
+        object_type: type of the object.
+        id: id of the object.
+    """
+
+    object_type: ObjectType
+    id: UUID
+
+    def __new__(cls, *, object_type: ObjectType, id: UUID) -> MemoryObjectRef:
+        """Make a reference.
+
+        Raises:
+            ValidationError: of pydantic, for anything but an object type and a UUID.
+        """
+        if type(object_type) is not ObjectType or not isinstance(id, UUID):
+            _Written(object_type=object_type, id=id)
+        self = super().__new__(cls, (id.int, object_type.rank))
+        self.__dict__.update(object_type=object_type, id=id)
+        return self
 
     @classmethod
     def of(cls, object_type: ObjectType, id: UUID) -> MemoryObjectRef:
@@ -58,22 +97,37 @@ class MemoryObjectRef(BaseModel):
     @property
     def order(self) -> tuple[int, int]:
         """Stable order key: (id as number, type rank)."""
-        return (self.id.int, self.object_type.rank)
+        return (self[0], self[1])
 
-    # Every set and dict of the memory is keyed by references: pydantic's own two cost twice as much.
-    def __hash__(self) -> int:
-        return self.id.int  # Python folds it; calling `hash` would cost another step
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a reference does not change")
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, MemoryObjectRef):
-            return NotImplemented
-        return self.id.int == other.id.int and self.object_type is other.object_type
+    __delattr__ = __setattr__  # type: ignore[assignment]
 
-    def __lt__(self, other: MemoryObjectRef) -> bool:
-        return self.order < other.order
+    def __reduce__(self) -> tuple[Callable[..., MemoryObjectRef], tuple[ObjectType, UUID]]:
+        return _reference, (self.object_type, self.id)
 
     def __str__(self) -> str:
         return f"{self.object_type.value} {self.id}"
+
+    def __repr__(self) -> str:
+        return f"MemoryObjectRef(object_type={self.object_type!r}, id={self.id!r})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        written = _Written.inlined()
+        return core_schema.json_or_python_schema(
+            json_schema=core_schema.no_info_after_validator_function(_Written.reference, written),
+            python_schema=core_schema.is_instance_schema(cls),
+            serialization=core_schema.model_ser_schema(cls, written["schema"]),
+            ref=f"{cls.__module__}.{cls.__qualname__}:{id(cls)}",
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return handler(_Written.inlined())
 
 
 @lru_cache(maxsize=8_192, typed=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, RootModel, TypeAdapter
 
 from charactermemory.client.models import Prompt
 from charactermemory.domain.lifecycle import Stored
@@ -165,7 +165,9 @@ def get_external_key(key: str) -> Request[MemoryObjectRef | None]:
 def put_external_key(key: str, ref: MemoryObjectRef) -> Request[MemoryObjectRef]:
     """Let a key of the host's stand for an object."""
     read = _reader(_Key)
-    return Request("PUT", _key(key), lambda content: read(content).object, body=ref)
+    return Request(
+        "PUT", _key(key), lambda content: read(content).object, body=RootModel[MemoryObjectRef](ref)
+    )
 
 
 def statistics() -> Request[dict[str, Any]]:

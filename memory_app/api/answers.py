@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, RootModel
 
 from charactermemory import (
     CandidateValidation,
@@ -114,6 +114,10 @@ class ObjectPage(Model):
 
     results: tuple[StoredObject, ...]
     next: str | None = None
+
+
+class KeyTarget(RootModel[MemoryObjectRef]):
+    """The object that a key of the host's is to stand for."""
 
 
 class ExternalKeyAnswer(Model):

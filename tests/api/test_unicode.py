@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from charactermemory.domain.names import fold_white_space
 from charactermemory.ids import MemoryObjectRef, ObjectType
@@ -40,7 +41,7 @@ def opened(api: Api) -> Api:
 def test_a_text_is_the_same_everywhere(opened: Api, text: str) -> None:
     key = "k-" + text[:50]
     ref = opened.remember(text, raw_refs=[key])["observation"]
-    memory, typed = get_memory("ada"), MemoryObjectRef.model_validate_json(_json(ref))
+    memory, typed = get_memory("ada"), TypeAdapter(MemoryObjectRef).validate_json(_json(ref))
 
     stored = opened.get(f"objects/observation/{ref['id']}").json["object"]
     assert (stored["text"], stored["raw_ref"]) == (text, key)

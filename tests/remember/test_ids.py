@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from datetime import timedelta, timezone
 from uuid import UUID
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from charactermemory.domain.kinds import DerivedType, RelationType
 from charactermemory.domain.provenance import SourceSpan
 from charactermemory.domain.scene import Participant, Scene, Setting
-from charactermemory.ids import MemoryId, ObjectType, about_link_id, derive_id, supersedes_link_id
+from charactermemory.ids import (
+    MemoryId,
+    MemoryObjectRef,
+    ObjectType,
+    about_link_id,
+    derive_id,
+    supersedes_link_id,
+)
 from charactermemory.memory import CharacterMemory
 from charactermemory.remember.drafts import (
     DerivedMemoryDraft,
@@ -127,3 +137,26 @@ def test_derived_links_of_one_pair_differ() -> None:
     assert supersedes == UUID("0bff0f8e-8d65-586b-a3d5-ed644bb61da2")
     assert about == UUID("7aa75560-d950-5ad1-bab9-b6802b11501e")
     assert supersedes != about
+
+
+def test_a_reference_is_a_value() -> None:
+    ref = MemoryObjectRef(object_type=ObjectType.EPISODE, id=UUID(int=7))
+    same = TypeAdapter(MemoryObjectRef).validate_json(f'{{"id": "{UUID(int=7)}", "object_type": "episode"}}')
+    for twin in (same, copy.deepcopy(ref), pickle.loads(pickle.dumps(ref))):
+        assert twin == ref and hash(twin) == hash(ref)
+        assert (twin.object_type, twin.id) == (ObjectType.EPISODE, UUID(int=7))
+    assert repr(ref) == f"MemoryObjectRef(object_type={ObjectType.EPISODE!r}, id={UUID(int=7)!r})"
+    assert str(ref) == f"episode {UUID(int=7)}"
+    with pytest.raises(AttributeError):
+        ref.id = UUID(int=8)
+    with pytest.raises(ValidationError, match="instance of ObjectType"):
+        MemoryObjectRef(object_type="episode", id=UUID(int=7))  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="instance of UUID"):
+        MemoryObjectRef(object_type=ObjectType.EPISODE, id="7")  # type: ignore[arg-type]
+
+
+def test_references_sort_by_id_then_type() -> None:
+    refs = [MemoryObjectRef.of(kind, UUID(int=number)) for kind in ObjectType for number in (3, 1, 2)]
+    assert sorted(refs) == sorted(
+        refs, key=lambda ref: (ref.id.bytes, list(ObjectType).index(ref.object_type))
+    )

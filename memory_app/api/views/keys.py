@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from charactermemory import MemoryObjectRef
 from charactermemory.domain.model import storable
 from memory_app.api.actions import Action
-from memory_app.api.answers import ExternalKeyAnswer
+from memory_app.api.answers import ExternalKeyAnswer, KeyTarget
 from memory_app.api.base import MemoryView
 from memory_app.api.operation import Answer, Call, operation
 from memory_app.api.problems import BadRequest, Conflict, NotFound
@@ -33,7 +33,7 @@ class ExternalKeyView(MemoryView):
         id="put_external_key",
         tag=TAG,
         action=Action.WRITE,
-        body=MemoryObjectRef,
+        body=KeyTarget,
         answers={200: ExternalKeyAnswer, 201: ExternalKeyAnswer},
         errors=(404, 409),
     )
@@ -43,7 +43,7 @@ class ExternalKeyView(MemoryView):
         Saying the same again is answered with 200. A key that stands for another object is a conflict: identity
         is not changed by whoever comes last.
         """
-        ref: MemoryObjectRef = call.body
+        ref: MemoryObjectRef = call.body.root
         if ref not in call.memory.browse.get(ref):
             raise nothing_there()
         place = {"collection": call.collection.name, "key": _checked(key)}
