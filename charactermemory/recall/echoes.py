@@ -7,6 +7,7 @@ is worth knowing.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 from charactermemory.domain.names import fold_letters
 from charactermemory.domain.objects import DerivedMemory, Episode, MemoryObject, Observation
@@ -17,24 +18,38 @@ ECHO = 0.9
 _WORD = re.compile(r"\w+")
 
 
+class _Said:
+    """A memory and its words, which are taken apart when they are first compared."""
+
+    def __init__(self, item: MemoryObject) -> None:
+        self.item = item
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return _words(self.item)
+
+    def repeats(self, other: _Said) -> bool:
+        """Whether it says the same as a memory of another kind."""
+        if self.item.object_type is other.item.object_type or not self.words:
+            return False
+        return len(self.words & other.words) >= ECHO * len(self.words | other.words)
+
+
 class Echoes:
     """What the pack holds so far, by what it is connected to."""
 
     def __init__(self) -> None:
-        self._held: dict[MemoryObjectRef, list[tuple[MemoryObjectRef, frozenset[str]]]] = {}
+        self._held: dict[MemoryObjectRef, list[_Said]] = {}
 
     def met(self, item: MemoryObject) -> MemoryObjectRef | None:
         """Return the memory held already that is connected with `item` and says the same; else hold `item`."""
-        words, anchors = _words(item), _anchors(item)
-        if not words:
-            return None
+        said, anchors = _Said(item), _anchors(item)
         for anchor in anchors:
-            for other, known in self._held.get(anchor, ()):
-                alike = len(words & known) >= ECHO * len(words | known)
-                if alike and other.object_type is not item.object_type:
-                    return other
+            for other in self._held.get(anchor, ()):
+                if said.repeats(other):
+                    return other.item.ref
         for anchor in anchors:
-            self._held.setdefault(anchor, []).append((item.ref, words))
+            self._held.setdefault(anchor, []).append(said)
         return None
 
 

@@ -14,6 +14,7 @@ from charactermemory.recall.context import SectionLimits
 from charactermemory.recall.echoes import Echoes
 from charactermemory.recall.floors import Gate
 from charactermemory.recall.ranking import Path, Ranked, Scores
+from charactermemory.recall.roads.road import CueKind
 from charactermemory.recall.sections import (
     AssignmentReason,
     OmittedAsRepetition,
@@ -163,16 +164,20 @@ def build_pack(
     placed: list[Placed] = []
     short = False
     echoes = Echoes()
-    places = [(item, place_of(item.ref, verdict.content(item.ref))) for item in ranked]
-    gates: dict[Section, Gate] = {}
-    for section in Section:
-        kinds = [item.kinds for item, place in places if place is section]
-        gates[section] = Gate(kinds, getattr(limits, section.value))
-    for item, place in places:
+    kinds: dict[Section, list[frozenset[CueKind]]] = {section: [] for section in Section}
+    places: list[tuple[Ranked, MemoryObject | None, Place]] = []
+    for item in ranked:
+        content = verdict.content(item.ref)
+        place = place_of(item.ref, content)
+        places.append((item, content, place))
+        if isinstance(place, Section):
+            kinds[place].append(item.kinds)
+    gates = {section: Gate(of, getattr(limits, section.value)) for section, of in kinds.items()}
+    for item, content, place in places:
         if not isinstance(place, Section):
             placed.append(Placed(item, place))
             continue
-        content, gate = verdict.content(item.ref), gates[place]
+        gate = gates[place]
         fits = gate.admits(item.kinds)
         if not fits or content is None:
             short = short or fits

@@ -184,27 +184,27 @@ def rank(
     supported, about = support(walks, bearings, cues.named, hubs)
     own = [bearings[root.ref].own if root.ref in bearings else 0.0 for root in roots]
     passed = [passage.shares(walk) for walk in walks]
+    called = [root.candidate.kinds for root in roots]
     ranked = []
     for ref, arrivals in reached.items():
         bearing, candidate = bearings.get(ref, NO_BEARING), cues.candidates.get(ref)
         vector, inherited, factor = bearing.own, None, INHERITANCE
         said = ref.object_type is ObjectType.OBSERVATION
+        kinds: frozenset[CueKind] = candidate.kinds if candidate else frozenset()
         for hops, index in arrivals:
+            if not called[index] <= kinds:
+                kinds |= called[index]
+            if not hops:
+                continue
             most = INHERITANCE**hops * passed[index].get(ref, 1.0)
-            if hops and (most * own[index] > vector or (candidate is None and inherited is None)):
+            if most * own[index] > vector or (candidate is None and inherited is None):
                 share = _share(walks[index].arrived[ref], most) if said else most
                 if share * own[index] > vector or (candidate is None and inherited is None):
                     vector, inherited, factor = share * own[index], own[index], share
-        graph, salience, supports = (
-            1 / (min(arrivals)[0] + 1),
-            standing_of(ref).salience,
-            supported.get(ref, 0.0),
-        )
+        graph, salience = 1 / (min(arrivals)[0] + 1), standing_of(ref).salience
+        supports = supported.get(ref, 0.0)
         named = NAMED if ref in about else bearing.named
         cue = vector + bearing.neighbours + named + bearing.episode + supports
-        kinds = candidate.kinds if candidate else frozenset()
-        for _, index in arrivals:
-            kinds |= roots[index].candidate.kinds
         ranked.append(
             Ranked(
                 ref=ref,

@@ -113,6 +113,9 @@ _DERIVED_SECTIONS: dict[DerivedType, Section] = {
 }
 
 
+_NO_SECTION = {kind: OmittedNoPromptSection(object_type=kind) for kind in ObjectType}
+
+
 def place_of(ref: MemoryObjectRef, item: MemoryObject | None) -> Place:
     """Return where an object belongs. Every kind is named, so that a new one forces a decision.
 
@@ -130,8 +133,8 @@ def place_of(ref: MemoryObjectRef, item: MemoryObject | None) -> Place:
                 return Section.ACTIVE_THREADS
             return OmittedNonActiveThread(thread_status=item.status)
         case Entity() | MemoryLink():
-            return OmittedNoPromptSection(object_type=item.object_type)
+            return _NO_SECTION[item.object_type]
         case None:
-            return SECTION_OF_TYPE.get(ref.object_type) or OmittedNoPromptSection(object_type=ref.object_type)
+            return SECTION_OF_TYPE.get(ref.object_type) or _NO_SECTION[ref.object_type]
         case _:
             assert_never(item)
