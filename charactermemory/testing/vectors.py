@@ -6,7 +6,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,15 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from charactermemory.adapters.qdrant.lexical import DEFAULT_LANGUAGE, Lexical, Terms
-from charactermemory.adapters.qdrant.records import check_query, check_records, identify
-from charactermemory.adapters.qdrant.search import (
-    NOT_REQUESTED,
-    Hit,
-    nothing_found,
-    rounded,
-    search_legs,
-    zero_norm_leg,
-)
+from charactermemory.adapters.qdrant.records import Identity, check_query, check_records, identify
+from charactermemory.adapters.qdrant.search import NOT_REQUESTED, nothing_found, search_legs, zero_norm_leg
 from charactermemory.errors import StoreClosedError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.embedding import Vector
@@ -36,6 +29,11 @@ class _Stored(NamedTuple):
     record: VectorRecord
     unit: npt.NDArray[np.float32]
     terms: dict[int, float]
+
+
+class _Hit(NamedTuple):
+    score: float
+    point: _Stored
 
 
 @dataclass
@@ -115,25 +113,23 @@ class InMemoryVectorIndex:
         terms = None if text is None else self._lexical.query(text)
         with self._lock:
             inside = [p for p in self._serving.points.values() if p.record.surface.ref.object_type in scope]
-            makers: list[Callable[[int], list[Hit]] | None] = [None, None]
-            if vector is not None:
-                by_cosine = self._by_cosine(inside, vector)
-                makers[0] = lambda ask: by_cosine[:ask]
-            if terms is not None:
-                by_terms = self._by_terms(inside, terms)
-                makers[1] = lambda ask: by_terms[:ask]
-            dense, lexical = search_legs(lambda requests: requests, makers, limit, len(inside))
+            fetch_dense = None if vector is None else _maker(self._by_cosine(inside, vector))
+            fetch_terms = None if terms is None else _maker(self._by_terms(inside, terms))
+            found = search_legs(
+                lambda requests: requests, _identities, (fetch_dense, fetch_terms), limit, len(inside)
+            )
         if embedding is not None and vector is None:
-            dense = zero_norm_leg([_hit(point, 0.0) for point in inside], limit)
+            everything = _identities([_Hit(0.0, point) for point in inside])
+            found = replace(found, dense=zero_norm_leg(everything, limit))
         if text is not None and terms is None:
-            lexical = nothing_found(len(inside))
-        return HybridHits(dense=dense, lexical=lexical)
+            found = replace(found, lexical=nothing_found(len(inside)))
+        return found
 
-    def _by_cosine(self, inside: Sequence[_Stored], vector: list[float]) -> list[Hit]:
+    def _by_cosine(self, inside: Sequence[_Stored], vector: list[float]) -> list[_Hit]:
         unit = _unit(vector)
-        return _best_first(_hit(point, float(np.dot(point.unit, unit))) for point in inside)
+        return _best_first(_Hit(float(np.dot(point.unit, unit)), point) for point in inside)
 
-    def _by_terms(self, inside: Sequence[_Stored], terms: Terms) -> list[Hit]:
+    def _by_terms(self, inside: Sequence[_Stored], terms: Terms) -> list[_Hit]:
         corpus = [point.terms for point in self._serving.points.values() if point.terms]
         holders = Counter(term for weights in corpus for term in terms.indices if term in weights)
         idf = {
@@ -141,7 +137,7 @@ class InMemoryVectorIndex:
             for term in terms.indices
         }
         return _best_first(
-            _hit(point, sum(point.terms[term] * idf[term] for term in idf if term in point.terms))
+            _Hit(sum(point.terms[term] * idf[term] for term in idf if term in point.terms), point)
             for point in inside
             if not point.terms.keys().isdisjoint(idf)
         )
@@ -205,12 +201,16 @@ class InMemoryVectorIndex:
         self._closed = True
 
 
-def _hit(point: _Stored, score: float) -> Hit:
-    surface = point.record.surface
-    return Hit(rounded(score), lambda: identify(surface.ref, surface.surface))
+def _identities(hits: Sequence[_Hit]) -> list[Identity]:
+    surfaces = [hit.point.record.surface for hit in hits]
+    return [identify(surface.ref, surface.surface) for surface in surfaces]
 
 
-def _best_first(hits: Iterable[Hit]) -> list[Hit]:
+def _maker(hits: list[_Hit]) -> Callable[[int], list[_Hit]]:
+    return lambda ask: hits[:ask]
+
+
+def _best_first(hits: Iterable[_Hit]) -> list[_Hit]:
     return sorted(hits, key=lambda hit: -hit.score)
 
 

@@ -1,16 +1,18 @@
 """Cases 67, 73, 85, 93-95, 129, 132, 134-136: what recall relies on, seen from a whole memory."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from pydantic import ValidationError
 
 from charactermemory import CharacterMemory
-from charactermemory.adapters.qdrant.records import identify
-from charactermemory.adapters.qdrant.search import Hit, fetch_bound, leg
+from charactermemory.adapters.qdrant.records import Identity, identify
+from charactermemory.adapters.qdrant.search import fetch_bound, leg
 from charactermemory.domain.kinds import DerivedType, RelationType
-from charactermemory.domain.objects import MemoryObject
+from charactermemory.domain.objects import Episode, MemoryObject
 from charactermemory.domain.repair import StatsUpdateMarker
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import ObjectType, new_id
@@ -48,16 +50,21 @@ def test_more_ties_than_the_bound_are_told_and_recall_succeeds(world: World) -> 
     alike = [episode(id=numbered_id(n), summary="Tea.") for n in range(1, 6_001)]
     world.store(alike[0], alike[1])
 
-    def engine(ask: int) -> list[Hit]:
+    class Alike(NamedTuple):
+        item: Episode
+        score: float = 0.5
+
+    def engine(ask: int) -> list[Alike]:
         # As engines do: equal scores in no order of ours.
-        return [
-            Hit(0.5, lambda item=item: identify(item.ref, VectorSurface.SUMMARY))  # type: ignore[misc]
-            for item in alike[::-1][:ask]
-        ]
+        return [Alike(item) for item in alike[::-1][:ask]]
+
+    def identities(hits: Sequence[Alike]) -> list[Identity]:
+        return [identify(hit.item.ref, VectorSurface.SUMMARY) for hit in hits]
 
     def search(embedding: object, text: str | None, limit: int, scope: object) -> HybridHits:
         return HybridHits(
-            dense=leg(engine, limit, len(alike)), lexical=LegHits((), Completeness(kind="not_requested"))
+            dense=leg(engine, identities, limit, len(alike)),
+            lexical=LegHits((), Completeness(kind="not_requested")),
         )
 
     world.vectors.search = search  # type: ignore[method-assign, assignment]

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from charactermemory.adapters.qdrant import edge as edge_module
+from charactermemory.adapters.qdrant import shard as shard_module
 from charactermemory.adapters.qdrant.edge import EdgeVectorIndex
 from charactermemory.adapters.qdrant.records import CURSOR_POINT, payload, point_id
 from charactermemory.domain.kinds import SCHEMA_VERSION
@@ -138,6 +139,46 @@ def test_a_point_that_cannot_be_read_fails_the_whole_search(open_edge, damage):
     with pytest.raises(VectorDatabaseError) as caught:
         index.search(ONE, None, 5, EVERY_TYPE)
     assert caught.value.kind == "payload_deserialization"
+
+
+def test_a_point_that_cannot_be_read_fails_every_search(open_edge):
+    import qdrant_edge as qe
+
+    index = open_edge()
+    index.write([record(1, ONE)], [], 1)
+    shard_of(index).update(qe.UpdateOperation.upsert_points([qe.Point(UUID(int=5), {"": ONE}, {})]))
+    for _ in range(2):
+        with pytest.raises(VectorDatabaseError, match="object_id"):
+            index.search(ONE, None, 5, EVERY_TYPE)
+
+
+def test_who_a_point_is_about_is_read_once(open_edge):
+    index = open_edge()
+    index.write([record(n, ONE, "dog") for n in range(1, 4)], [], 1)
+    index.search(ONE, "dog", 5, EVERY_TYPE)
+    index.write([record(4, ONE, "dog"), record(2, ONE, "cat")], [ref(3)], 2)
+    spy = spy_on(index)
+    read = []
+
+    def retrieve(ids, *rest):
+        read.extend(ids)
+        return spy.shard.retrieve(ids, *rest)
+
+    spy.retrieve = retrieve
+    for _ in range(2):
+        hits = index.search(ONE, "dog", 5, EVERY_TYPE)
+        assert (numbers(hits.dense), numbers(hits.lexical)) == ([1, 2, 4], [1, 4])
+    assert read == [point_id(ref(4), VectorSurface.TEXT)]
+
+
+def test_what_is_known_of_points_is_bounded(open_edge, monkeypatch):
+    monkeypatch.setattr(shard_module, "KNOWN_POINTS", 3)
+    index = open_edge()
+    index.write([record(n, ONE, f"name{n}") for n in range(1, 10)], [], 1)
+    for n in range(1, 10):
+        assert numbers(index.search(None, f"name{n}", 5, EVERY_TYPE).lexical) == [n]
+        assert len(index._store.generation._known) <= 4
+    assert len(index.search(ONE, None, 9, EVERY_TYPE).dense.candidates) == 9
 
 
 @pytest.mark.spec("recall-88")

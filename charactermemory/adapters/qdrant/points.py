@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from .records import (
     payload,
     point_id,
 )
-from .search import Hit, nothing_found, restricted, rounded, search_legs, zero_norm_leg
+from .search import nothing_found, restricted, search_legs, zero_norm_leg
 
 if TYPE_CHECKING:
     from qdrant_client import models
@@ -36,8 +37,8 @@ CALL_POINTS = 500
 _CURSOR = str(CURSOR_POINT)
 
 
-def _reader(point: Any) -> Callable[[], Identity]:
-    return lambda: identity(BACKEND, point.payload)
+def _identities(points: Iterable[Any]) -> list[Identity]:
+    return [identity(BACKEND, point.payload) for point in points]
 
 
 class Points:
@@ -69,19 +70,18 @@ class Points:
         if embedding is not None:
             vector = check_query(BACKEND, self.name, self._size, embedding)
         tokens = restricted(scope)
-        makers: list[Callable[[int], models.QueryRequest] | None] = [None, None]
-        if vector is not None:
-            makers[0] = self._maker(vector, None, tokens)
+        fetch_dense = None if vector is None else self._maker(vector, None, tokens)
+        fetch_terms = None
         if terms is not None:
             sparse = models.SparseVector(indices=terms.indices, values=terms.values)
-            makers[1] = self._maker(sparse, SPARSE_NAME, tokens)
+            fetch_terms = self._maker(sparse, SPARSE_NAME, tokens)
         with service_errors():
-            dense, lexical = search_legs(self._run, makers, limit, None)
+            found = search_legs(self._run, _identities, (fetch_dense, fetch_terms), limit, None)
             if embedding is not None and vector is None:
-                dense = zero_norm_leg(self._scope_hits(tokens), limit)
+                found = replace(found, dense=zero_norm_leg(self._scope(tokens), limit))
         if text_given and terms is None:
-            lexical = nothing_found(None)
-        return HybridHits(dense=dense, lexical=lexical)
+            found = replace(found, lexical=nothing_found(None))
+        return found
 
     def _maker(
         self, query: Any, using: str | None, tokens: list[str] | None
@@ -100,9 +100,9 @@ class Points:
             with_payload=IDENTITY_FIELDS,
         )
 
-    def _run(self, requests: list[models.QueryRequest]) -> list[list[Hit]]:
+    def _run(self, requests: list[models.QueryRequest]) -> list[list[models.ScoredPoint]]:
         answers = self._connection.client().query_batch_points(self.name, requests)
-        return [[Hit(rounded(point.score), _reader(point)) for point in answer.points] for answer in answers]
+        return [answer.points for answer in answers]
 
     def _scope_filter(self, tokens: list[str] | None) -> models.Filter | None:
         from qdrant_client import models
@@ -112,9 +112,9 @@ class Points:
         among = models.FieldCondition(key="object_type", match=models.MatchAny(any=tokens))
         return models.Filter(must=[among])
 
-    def _scope_hits(self, tokens: list[str] | None) -> list[Hit]:
-        """Return every record in scope with score 0.0."""
-        hits: list[Hit] = []
+    def _scope(self, tokens: list[str] | None) -> list[Identity]:
+        """Return who every record in scope is about."""
+        found: list[Identity] = []
         offset = None
         while True:
             page, offset = self._connection.client().scroll(
@@ -124,9 +124,9 @@ class Points:
                 offset=offset,
                 with_payload=IDENTITY_FIELDS,
             )
-            hits += [Hit(0.0, _reader(record)) for record in page if str(record.id) != _CURSOR]
+            found += _identities(record for record in page if str(record.id) != _CURSOR)
             if offset is None:
-                return hits
+                return found
 
     def present(self, refs: Sequence[MemoryObjectRef]) -> dict[MemoryObjectRef, str]:
         """See `VectorIndex.present`."""

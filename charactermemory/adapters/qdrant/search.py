@@ -6,12 +6,13 @@ the cut until the tied group there is whole, and order it ourselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
 
 from charactermemory.ids import ObjectType
-from charactermemory.ports.vectors import Completeness, LegHits, VectorCandidate
+from charactermemory.ports.vectors import Completeness, HybridHits, LegHits, VectorCandidate
 
 from .records import INDEXED_TYPES, Identity
 
@@ -25,18 +26,23 @@ NOT_REQUESTED = LegHits(candidates=(), completeness=Completeness(kind="not_reque
 """What a leg answers when nothing was asked of it."""
 
 
+class Hit(Protocol):
+    """What these rules need of an engine's hit."""
+
+    @property
+    def score(self) -> float:
+        """The engine's own score, not rounded."""
+        ...
+
+
 Request = TypeVar("Request")
+Found = TypeVar("Found", bound=Hit)
 
-
-class Hit(NamedTuple):
-    """One engine hit: its score, rounded, and how to read who it is, which costs more than the rest."""
-
-    score: float
-    identity: Callable[[], Identity]
-
-
-Fetch = Callable[[int], Sequence[Hit]]
+Fetch = Callable[[int], Sequence[Found]]
 """Return the engine's best `ask` hits in scope, best first."""
+
+Identify = Callable[[Sequence[Found]], Sequence[Identity]]
+"""Return who each hit is about, in the order of the hits."""
 
 
 def rounded(score: float) -> float:
@@ -49,110 +55,119 @@ def fetch_bound(limit: int, cap: int = ENGINE_CAP) -> int:
     return min(cap, max(limit * 16, limit + 4096))
 
 
-def first_ask(limit: int, cap: int = ENGINE_CAP) -> int:
-    """Return how many hits the first fetch asks for: one past the cut."""
-    return min(limit + 1, fetch_bound(limit, cap))
+def asks(limit: int, cap: int = ENGINE_CAP) -> Iterator[int]:
+    """Yield how many hits to fetch, try after try: one past the cut, then twice as many, up to the bound."""
+    bound = fetch_bound(limit, cap)
+    ask = min(limit + 1, bound)
+    while ask < bound:
+        yield ask
+        ask = min(ask * 2, bound)
+    yield bound
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Generic[Found]):
     """Hits up to a whole tied group at the cut, or up to the bound."""
 
-    hits: Sequence[Hit]
+    hits: Sequence[Found]
     closed: bool
 
 
-def close_ties(fetch: Fetch, limit: int, cap: int = ENGINE_CAP) -> Fetched:
-    """Fetch until the group tied at the cut is complete, doubling from `limit + 1` up to the bound.
+def close_ties(fetch: Fetch[Found], limit: int, cap: int = ENGINE_CAP) -> Fetched[Found]:
+    """Fetch until the group tied at the cut is complete, at most up to the bound.
 
     Scores are compared as rounded, strictly and without an epsilon, since they are ordered as rounded.
     """
-    bound = fetch_bound(limit, cap)
-    ask = first_ask(limit, cap)
-    while True:
+    hits: Sequence[Found] = ()
+    for ask in asks(limit, cap):
         hits = fetch(ask)
         if len(hits) < ask:
             return Fetched(hits, closed=True)
-        if ask > limit and hits[-1].score < hits[limit - 1].score:
+        if ask > limit and rounded(hits[-1].score) < rounded(hits[limit - 1].score):
             return Fetched(hits, closed=True)
-        if ask == bound:
-            return Fetched(hits, closed=False)
-        ask = min(ask * 2, bound)
+    return Fetched(hits, closed=False)
 
 
-def canonical(hits: Iterable[Hit], limit: int) -> tuple[VectorCandidate, ...]:
+def canonical(found: Iterable[tuple[float, Identity]], limit: int) -> tuple[VectorCandidate, ...]:
     """Return the best hit of each surface of each object, in canonical order, at most `limit`."""
-    best: dict[tuple[int, int, int], tuple[float, Identity]] = {}
-    for score, read in hits:
-        identity = read()
-        known = best.get(identity.order)
-        if known is None or score > known[0]:
-            best[identity.order] = (score, identity)
-    order = sorted(best, key=lambda key: (-best[key][0], key))
-    return tuple(
-        VectorCandidate(identity.ref, identity.surface, score)
-        for score, identity in (best[key] for key in order[:limit])
-    )
+    best: dict[tuple[int, int, int], VectorCandidate] = {}
+    for below, identity in sorted([(-score, identity) for score, identity in found]):
+        if identity.order not in best:
+            best[identity.order] = VectorCandidate(identity.ref, identity.surface, -below)
+    return tuple(islice(best.values(), limit))
 
 
-def leg(fetch: Fetch, limit: int, scanned: int | None, cap: int = ENGINE_CAP) -> LegHits:
+def leg(
+    fetch: Fetch[Found], identify: Identify[Found], limit: int, scanned: int | None, cap: int = ENGINE_CAP
+) -> LegHits:
     """Run one leg to its verdict.
 
     `scanned` is the exact number of records in scope where the engine is known to have looked at each of
     them in the same state; None where that is not known, which is the weaker verdict.
     """
     fetched = close_ties(fetch, limit, cap)
+    hits = fetched.hits
     if not fetched.closed:
         verdict = Completeness(
-            kind="boundary_tie_open", fetched=len(fetched.hits), fetch_bound=fetch_bound(limit, cap)
+            kind="boundary_tie_open", fetched=len(hits), fetch_bound=fetch_bound(limit, cap)
         )
     elif scanned is not None:
         verdict = Completeness(kind="exhaustive", scanned=scanned)
     else:
-        verdict = Completeness(kind="boundary_tie_closed", fetched=len(fetched.hits))
-    hits = fetched.hits
-    if len(hits) > limit > 0:
-        # Below the cut no hit can become a candidate, so it is not read.
-        cut = hits[limit - 1].score
-        hits = [hit for hit in hits if hit.score >= cut]
-    return LegHits(candidates=canonical(hits, limit), completeness=verdict)
+        verdict = Completeness(kind="boundary_tie_closed", fetched=len(hits))
+    scores: list[float] = []
+    for hit in hits:
+        score = rounded(hit.score)
+        if len(scores) >= limit and score < scores[limit - 1]:
+            break  # below the cut no hit can become a candidate, so nobody asks who it is about
+        scores.append(score)
+    found = zip(scores, identify(hits[: len(scores)]), strict=True)
+    return LegHits(candidates=canonical(found, limit), completeness=verdict)
 
 
 def search_legs(
-    run: Callable[[list[Request]], Sequence[Sequence[Hit]]],
-    makers: Sequence[Callable[[int], Request] | None],
+    run: Callable[[list[Request]], Sequence[Sequence[Found]]],
+    identify: Identify[Found],
+    makers: tuple[Callable[[int], Request] | None, Callable[[int], Request] | None],
     limit: int,
     scanned: int | None,
     cap: int = ENGINE_CAP,
-) -> list[LegHits]:
-    """Run several legs, their first fetches in one engine call; what was not asked is `not_requested`.
+) -> HybridHits:
+    """Run the dense and the lexical leg, starting with one engine call; what was not asked is `not_requested`.
 
     A maker turns the number of wanted hits into one request of the engine; `run` answers a list of them.
+    Each leg's second try comes along with its first: nearly half of the questions have a tie of BM25 scores at
+    the cut, and so many hits more cost less than a tenth of one more search.
     """
-    ask = first_ask(limit, cap)
-    asked = [make(ask) for make in makers if make is not None]
-    firsts = iter(run(asked) if asked else ())
+    *_, ahead = islice(asks(limit, cap), 2)
+    requests = [make(ahead) for make in makers if make is not None]
+    answers = iter(run(requests) if requests else ())
 
-    def fetch_after(first: Sequence[Hit], make: Callable[[int], Request]) -> Fetch:
-        return lambda wanted: first if wanted == ask else run([make(wanted)])[0]
+    def hits_of(make: Callable[[int], Request] | None) -> LegHits:
+        if make is None:
+            return NOT_REQUESTED
+        first = next(answers)
 
-    return [
-        NOT_REQUESTED if make is None else leg(fetch_after(next(firsts), make), limit, scanned, cap)
-        for make in makers
-    ]
+        def fetch(ask: int) -> Sequence[Found]:
+            return first[:ask] if ask <= ahead else run([make(ask)])[0]
+
+        return leg(fetch, identify, limit, scanned, cap)
+
+    dense, lexical = map(hits_of, makers)
+    return HybridHits(dense=dense, lexical=lexical)
 
 
-def zero_norm_leg(scope: Sequence[Hit], limit: int) -> LegHits:
+def zero_norm_leg(scope: Sequence[Identity], limit: int) -> LegHits:
     """Answer a query without length: every record of the scope scores 0.0 (recall.md §11.4.3)."""
     return LegHits(
-        candidates=canonical(scope, limit),
+        candidates=canonical([(0.0, identity) for identity in scope], limit),
         completeness=Completeness(kind="exhaustive", scanned=len(scope)),
     )
 
 
 def nothing_found(scanned: int | None) -> LegHits:
     """Answer a text without a single term, which matches nothing."""
-    return leg(lambda ask: (), 0, scanned)
+    return leg(lambda ask: (), lambda hits: (), 0, scanned)
 
 
 def restricted(scope: Collection[ObjectType]) -> list[str] | None:
