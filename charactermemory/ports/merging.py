@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
 
 from charactermemory.ids import MemoryObjectRef
-from charactermemory.ports.statistics import CountScope, ObjectState
+from charactermemory.ports.statistics import CountScope, Hint, ObjectState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -26,6 +26,9 @@ class Standing(IntEnum):
     SUPERSEDED = 1
     CURRENT = 2
 
+
+_SUPPRESSED, _CURRENT = Standing.SUPPRESSED, Standing.CURRENT
+"""At hand, for looking up an enumeration's member costs more than a whole hint."""
 
 STANDINGS: dict[CountScope, tuple[Standing, ...]] = {
     "total": (Standing.CURRENT, Standing.SUPERSEDED, Standing.SUPPRESSED),
@@ -82,9 +85,19 @@ def state_of(ref: MemoryObjectRef, weight: Weight) -> ObjectState:
     )
 
 
+def hint_of(standing: int, salience: float, when: float) -> Hint:
+    """Return the hint at a state that a store keeps so; `when` in seconds since 1970."""
+    return Hint(standing == _SUPPRESSED, standing == _CURRENT, salience, when)
+
+
 def microseconds(when: datetime) -> int:
     """Return an instant as a number that sorts and compares exactly."""
     return (when - _EPOCH) // _MICROSECOND
+
+
+def seconds(number: int) -> float:
+    """Return what `microseconds` made a number of as `datetime.timestamp` does."""
+    return number / 1_000_000
 
 
 def instant(number: int) -> datetime:

@@ -103,11 +103,30 @@ HubKey = tuple[MemoryObjectRef, RelationType, ObjectType]
 """A hub, and what at it: objects of one type by one relation."""
 
 
+class Hint(NamedTuple):
+    """What recall needs of a recorded state, and no more: one retrieve reads a hundred and more.
+
+    Attributes:
+        suppressed: its effective retention.
+        current: active and not superseded.
+        salience: its salience score.
+        when: its memory time in seconds since 1970.
+    """
+
+    suppressed: bool
+    current: bool
+    salience: float
+    when: float
+
+
 class Best(NamedTuple):
-    """The best objects of some hubs, and the recorded states of those and of others, from one snapshot."""
+    """The best objects of some hubs, and hints at those and at others, from one snapshot.
+
+    A notion has no state, so nothing hints at one.
+    """
 
     objects: dict[HubKey, list[MemoryObjectRef]]
-    states: dict[MemoryObjectRef, ObjectState]
+    hints: dict[MemoryObjectRef, Hint]
 
 
 class StatisticsStore(Protocol):
@@ -149,8 +168,12 @@ class StatisticsStore(Protocol):
     ) -> Best:
         """Return each hub's best objects in scope: salience, then memory time, both descending, then id.
 
-        A hub without any has no key. The states of `others` are read along.
+        A hub without any has no key. Hints at `others` are read along.
         """
+        ...
+
+    def hints(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, Hint]:
+        """Return what recall needs of the recorded states among `refs`."""
         ...
 
     def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:

@@ -14,7 +14,7 @@ from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood
-from charactermemory.ports.statistics import ObjectState
+from charactermemory.ports.statistics import Hint
 from charactermemory.recall.bearings import Cues, Spot
 from charactermemory.recall.context import GraphLimits
 from charactermemory.recall.expansion import Near, Walk, neighbours_of
@@ -129,7 +129,7 @@ class Explorer:
             if last:
                 unknown = list(dict.fromkeys([*unknown, *self._weighed_next({}, last)]))
             try:
-                self._note(unknown, self._trust.statistics.states(unknown))
+                self._note(unknown, self._trust.statistics.hints(unknown))
             except RetrievalStatsStoreError as error:
                 self._trust.lost("state_read", error)
                 return False
@@ -137,10 +137,10 @@ class Explorer:
         hints.update(known)
         return len(known) == len(wanted)
 
-    def _note(self, asked: Iterable[MemoryObjectRef], states: Mapping[MemoryObjectRef, ObjectState]) -> None:
+    def _note(self, asked: Iterable[MemoryObjectRef], hints: Mapping[MemoryObjectRef, Hint]) -> None:
         for ref in asked:
-            state = states.get(ref)
-            self._states[ref] = None if state is None else hinted(state, self._policy)
+            hint = hints.get(ref)
+            self._states[ref] = None if hint is None else hinted(hint, self._policy)
 
     def _read(self, nodes: Collection[MemoryObjectRef], beside: Sequence[Spot], last: bool) -> None:
         fresh = sorted((node for node in nodes if node not in self.found.around), key=lambda node: node.order)
@@ -222,13 +222,13 @@ class Explorer:
             return {}
         others = self._weighed_next(read, last, len(wanted) * self._limits.max_fanout_per_node)
         try:
-            best, states = self._trust.statistics.best(
+            best, hints = self._trust.statistics.best(
                 wanted, count_scope(self._policy), self._limits.max_fanout_per_node, others
             )
         except RetrievalStatsStoreError as error:
             self._trust.lost("best_read", error)
             return {}
-        self._note({*others, *states}, states)
+        self._note({*others, *hints}, hints)
         found: dict[MemoryObjectRef, list[Edge]] = {}
         for (node, relation, _), objects in best.items():
             found.setdefault(node, []).extend(Edge(ref, relation, node) for ref in objects)

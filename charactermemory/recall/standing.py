@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from charactermemory.domain.lifecycle import LifecyclePolicy, Stored
 from charactermemory.domain.objects import Entity, MemoryLink, memory_time
 from charactermemory.ids import MemoryObjectRef
-from charactermemory.ports.statistics import ObjectState
+from charactermemory.ports.statistics import Hint
 
 Denial = Literal["missing", "suppressed", "superseded"]
 """Why an object is not admitted."""
@@ -41,14 +41,14 @@ StandingOf = Callable[[MemoryObjectRef], Standing]
 """Tells how an object stands."""
 
 
-def hinted(state: ObjectState, policy: LifecyclePolicy) -> Standing:
-    """Read a recorded state. It does not tell whether a suppressed object is superseded as well."""
+def hinted(hint: Hint, policy: LifecyclePolicy) -> Standing:
+    """Read what the statistics hint at. It does not tell whether a suppressed object is superseded as well."""
     denied: Denial | None = None
-    if state.suppressed:
+    if hint.suppressed:
         denied = None if policy.include_suppressed else "suppressed"
-    elif not state.current:
+    elif not hint.current:
         denied = None if policy.include_superseded else "superseded"
-    return Standing(denied=denied, salience=state.salience, when=state.memory_time.timestamp())
+    return Standing(denied=denied, salience=hint.salience, when=hint.when)
 
 
 def judged(stored: Stored, policy: LifecyclePolicy, episode_instant: datetime | None = None) -> Standing:

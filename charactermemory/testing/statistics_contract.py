@@ -40,6 +40,7 @@ from charactermemory.testing.statistics_model import (
     assert_equal_to_recount,
     best_of,
     counts_of,
+    hint,
     memory,
     notion,
     overall_of,
@@ -130,12 +131,13 @@ class StatisticsContract:
         assert store.edges_of([memory(1)]) == {memory(1): frozenset({edge})}
 
     def test_a_notion_at_a_notion_is_active_and_current(self, store: StatisticsStore) -> None:
-        """It has no state that could say otherwise; ties go by id."""
+        """It has no state that could say otherwise, nor hint at it; ties go by id."""
         related = RelationType.ASSOCIATED_WITH
         edges = tuple(HubEdge(notion(1), related, notion(n)) for n in (3, 2))
         store.apply(Projection((), edges), 1)
         assert counts_of(store, [notion(1)], related, ObjectType.ENTITY) == {notion(1): Count(2, 2, 2)}
-        assert best_of(store, notion(1), related, ObjectType.ENTITY, "current", 5) == [notion(2), notion(3)]
+        key = (notion(1), related, ObjectType.ENTITY)
+        assert store.best([key], "current", 5, [notion(2)]) == Best({key: [notion(2), notion(3)]}, {})
 
     # --- merging ---------------------------------------------------------------------------------
 
@@ -232,7 +234,50 @@ class StatisticsContract:
             ObjectState(memory(3), True, False, 0.0, datetime(1, 1, 1, tzinfo=UTC), "12-31"),
         ]
         store.apply(Projection(tuple(states), ()), 1)
-        assert store.states([memory(n) for n in (1, 2, 3, 4)]) == {item.ref: item for item in states}
+        asked = [memory(n) for n in (1, 2, 3, 4)]
+        assert store.states(asked) == {item.ref: item for item in states}
+        assert store.hints(asked) == {item.ref: hint(item) for item in states}
+
+    def test_best_brings_hints_at_what_it_found_and_at_others(self, store: StatisticsStore) -> None:
+        """At none beyond the limit, at nothing unknown, and not at another type's object of the same id."""
+        states = [
+            state(memory(1), salience=0.9, minutes=1.5, superseded=True),
+            state(memory(2), salience=0.2),
+            state(memory(3), suppressed=True, minutes=-3),
+            state(memory(3, ObjectType.EPISODE), salience=0.7),
+        ]
+        store.apply(about(notion(7), *states[:2]), 1)
+        store.apply(Projection(tuple(states[2:]), ()), 2)
+        key = (notion(7), ABOUT, DERIVED)
+        hints = {item.ref: hint(item) for item in states}
+        assert store.best([key], "active", 1, [memory(3), memory(4), notion(7)]) == Best(
+            {key: [memory(1)]}, {ref: hints[ref] for ref in (memory(1), memory(3))}
+        )
+        assert store.best([key], "active", 0, [memory(1)]) == Best({}, {memory(1): hints[memory(1)]})
+        assert store.best([], "current", 9, [memory(3, ObjectType.EPISODE)]).hints.keys() == {states[3].ref}
+        assert store.hints([]) == {}
+
+    def test_hints_follow_what_is_merged_later(self, store: StatisticsStore) -> None:
+        """At a hub as elsewhere, in a rebuilt store as before."""
+        hub, key = notion(7), (notion(7), ABOUT, DERIVED)
+        first, later = state(memory(1)), state(memory(1), salience=0.9, minutes=3, superseded=True)
+        store.apply(about(hub, first), 1)
+        store.apply(Projection((later,), ()), 2)
+        for _ in range(2):
+            assert store.best([key], "total", 1).hints == store.hints([memory(1)]) == {memory(1): hint(later)}
+            store.rebuild([about(hub, later)], 2)
+
+    @pytest.mark.parametrize("others", [1_200, 6_000])
+    def test_many_are_hinted_at_in_one_call(self, store: StatisticsStore, others: int) -> None:
+        """More than one statement of a store may hold, beside more hubs than that."""
+        hubs = [(notion(number), ABOUT, DERIVED) for number in range(1, 121)]
+        states = [state(memory(number), minutes=number) for number in range(1, 121)]
+        for (hub, _, _), item in zip(hubs, states, strict=True):
+            store.apply(about(hub, item), 1)
+        asked = [memory(number) for number in range(1, others)]
+        found = store.best(hubs, "total", 2, asked)
+        assert found.objects == {key: [item.ref] for key, item in zip(hubs, states, strict=True)}
+        assert found.hints == {item.ref: hint(item) for item in states}
 
     def test_scan_pages_in_order_of_references(self, store: StatisticsStore) -> None:
         """By id, then type; the last page is short, the one behind it empty."""

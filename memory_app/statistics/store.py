@@ -7,22 +7,20 @@ touches anyway, and so waits for the one before it instead of in a circle with i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
 from typing import Any
 
-from django.db.models import Case, F, IntegerField, Q, QuerySet, Subquery, UUIDField, Value, When
+from django.db.models import Case, F, IntegerField, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
-from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.merging import STANDINGS, Weight, microseconds, state_of
 from charactermemory.ports.statistics import (
     Best,
-    Count,
     Counts,
     CountScope,
     Health,
+    Hint,
     HubEdge,
     HubKey,
     ObjectState,
@@ -31,15 +29,14 @@ from charactermemory.ports.statistics import (
 )
 from charactermemory.ports.vectors import Cursor
 from memory_app.models import (
-    EntityRelationCount,
-    GlobalRelationCount,
     MemoryState,
     StatisticsHealth,
 )
 from memory_app.statistics.best import best_of
+from memory_app.statistics.counting import counts_of
 from memory_app.statistics.merging import merge
 from memory_app.statistics.rebuilding import rebuild
-from memory_app.statistics.rows import READ_AT_ONCE, Generation, parts, reference
+from memory_app.statistics.rows import Generation, reference
 from memory_app.transactions import reading, writing
 
 _CAUSE_LIMIT = 500
@@ -106,36 +103,9 @@ class OrmStatistics:
         return Health("lagging") if applied < head else Health("healthy")
 
     def counts(self, hubs: Collection[MemoryObjectRef], pairs: Sequence[Pair]) -> Counts:
-        """Return how common hubs are; see the port."""
-        wanted = Q()
-        for relation, object_type in pairs:
-            wanted |= Q(relation=relation.value, object_type=object_type.value)
-        overall: dict[Pair, Count] = {}
-        at: dict[tuple[MemoryObjectRef, Pair], Count] = {}
+        """Return how common hubs are, by one query; see the port."""
         with reading(self._using):
-            cause = self._health().values_list("cause", flat=True).first()
-            for part in list(parts(hubs, READ_AT_ONCE)) or [[]]:
-                for *row, kind, hub_id in self._counters(wanted, part):
-                    count = Count(*row[2:])
-                    if hub_id is None:
-                        overall[_pair(row)] = count
-                    else:
-                        at[reference(kind, hub_id), _pair(row)] = count
-        known = {key: count for key, count in at.items() if key[0] in hubs}
-        return Counts(Health("unhealthy", cause) if cause else Health("healthy"), overall, known)
-
-    def _counters(self, wanted: Q, hubs: Sequence[MemoryObjectRef]) -> QuerySet[Any]:
-        """Return the counters at `hubs` and, without a hub, those over all, by one query."""
-        if not wanted:
-            return EntityRelationCount.objects.none()
-        columns = ("relation", "object_type", "total", "active", "current")
-        at_hubs = (
-            self._serving().rows(EntityRelationCount).filter(wanted, hub_id__in=[hub.id for hub in hubs])
-        )
-        overall = self._serving().rows(GlobalRelationCount).filter(wanted)
-        nowhere = overall.annotate(hub_type=Value(""), hub_id=Value(None, output_field=UUIDField()))
-        rows = at_hubs.values_list(*columns, "hub_type", "hub_id")
-        return rows.union(nowhere.values_list(*columns, "hub_type", "hub_id"), all=True)
+            return counts_of(self._using, self._collection, hubs, pairs)
 
     def best(
         self,
@@ -144,14 +114,13 @@ class OrmStatistics:
         limit: int,
         others: Collection[MemoryObjectRef] = (),
     ) -> Best:
-        """Return each hub's best objects, by one query for all of them, and states by another; see the port."""
-        found: dict[HubKey, list[MemoryObjectRef]] = {}
+        """Return each hub's best objects and hints, all by one query; see the port."""
         with reading(self._using):
-            if hubs and limit > 0:
-                found = best_of(self._using, self._collection, hubs, STANDINGS[scope], limit)
-            wanted = dict.fromkeys(chain(chain.from_iterable(found.values()), others))
-            weights = self._serving().weights(wanted)
-        return Best(found, {ref: state_of(ref, weight) for ref, weight in weights.items()})
+            return best_of(self._using, self._collection, hubs, STANDINGS[scope], limit, others)
+
+    def hints(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, Hint]:
+        """Return what recall needs of the recorded states among `refs`."""
+        return self.best((), "total", 0, refs).hints
 
     def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:
         """Return the recorded states among `refs`."""
@@ -193,10 +162,6 @@ class OrmStatistics:
 
     def _serving(self) -> Generation:
         return Generation(self._using, self._collection, Subquery(self._health().values("generation")[:1]))
-
-
-def _pair(row: Sequence[Any]) -> Pair:
-    return RelationType(row[0]), ObjectType(row[1])
 
 
 def _raised(column: str, to: int) -> Greatest:

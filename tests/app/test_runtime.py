@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
+from django.test.utils import CaptureQueriesContext
 
-from charactermemory import CharacterMemory, ForgetMemoryDraft
+from charactermemory import (
+    CharacterMemory,
+    ForgetMemoryDraft,
+    Participant,
+    RetrievalContext,
+    Scene,
+)
 from charactermemory.adapters.oxigraph.locks import FileWriterLock
 from charactermemory.adapters.statistics import SqliteStatistics
 from charactermemory.errors import (
@@ -20,11 +28,12 @@ from charactermemory.errors import (
     StoreUnavailable,
 )
 from charactermemory.ports.statistics import Projection
+from charactermemory.recall import GraphLimits
 from charactermemory.testing.servers import OxigraphServer
 from memory_app.apps import close_with_workers
 from memory_app.errors import CollectionArchived
 from memory_app.leases import LeaseWriterLock, close_connections
-from memory_app.models import MemoryCollection, MemoryState, RetrievalEvent, StatisticsHealth
+from memory_app.models import EntityEdge, MemoryCollection, MemoryState, RetrievalEvent, StatisticsHealth
 from memory_app.runtime import (
     close_memories,
     get_memory,
@@ -35,6 +44,7 @@ from memory_app.runtime import (
 )
 from memory_app.statistics import OrmStatistics
 from tests.app.processes import django_script
+from tests.support import plans
 from tests.support.postgres import PostgresServer
 
 
@@ -327,6 +337,42 @@ def test_a_read_that_fails_leaves_the_hosts_transaction_usable(
         monkeypatch.undo()
         MemoryCollection.objects.using(database).create(name="kept")
     assert MemoryCollection.objects.using(database).filter(name="kept").exists()
+
+
+@pytest.mark.parametrize("include_trace", [False, True], ids=["plain", "traced"])
+@pytest.mark.parametrize("named", [0, 1, 2])
+def test_a_retrieve_is_at_most_three_queries_of_the_statistics(
+    settings: Any, include_trace: bool, named: int
+) -> None:
+    settings.CHARACTER_MEMORY = settings.CHARACTER_MEMORY | {"RETRIEVAL_EVENTS_SAMPLE_RATE": 0}
+    memory = get_memory("shed")
+    both = Scene.at(plans.AT, *(Participant(key=plans.uid(number)) for number in (1, 2)))
+    drafts: list[Any] = [plans.notion(1), plans.notion(2), plans.thread(3)]
+    for number in range(0x10, 0x40):
+        drafts.append(plans.episode(number, "In the shed", scene=both))
+        drafts.append(plans.observation(0x100 + number, number, f"The heater ticks {number} times."))
+        held = plans.belief(0x200 + number, "The heater is old.", (1,), thread_ids=(plans.uid(3),))
+        drafts.append(held)
+    assert memory.commit(plans.plan(*drafts)).complete
+    context = RetrievalContext(
+        topic="heater",
+        anchors=tuple(plans.uid(number) for number in range(1, named + 1)),
+        graph_limits=GraphLimits(max_hub_edges=8, max_fanout_per_node=4),
+        include_trace=include_trace,
+    )
+
+    with CaptureQueriesContext(connection) as queries:
+        outcome = memory.retrieve(context)
+
+    read = [set(re.findall(r"memory_app_\w+", query["sql"])) for query in queries]
+    of_statistics = [tables for tables in read if StatisticsHealth._meta.db_table in tables]
+    assert 1 < len(of_statistics) <= 3
+    assert any(EntityEdge._meta.db_table in tables for tables in of_statistics), "no hub was come to"
+    assert outcome.rationale.telemetry.selectivity.decision_count > 0 or not named
+    others = [tables for tables in read if tables not in of_statistics]
+    assert others == [{"memory_app_chatmessage", "memory_app_chatthread"}], (
+        "the recent turns, and nothing else"
+    )
 
 
 # --- service mode ---

@@ -36,19 +36,22 @@ def test_a_counter_that_was_lost_is_not_lowered_in_silence(database: str, closin
     assert not store.states([memory_ref(1)])[memory_ref(1)].suppressed, "nothing of it was written"
 
 
-def test_a_call_is_two_queries_whatever_the_number_of_hubs(database: str, closing_threads: None) -> None:
-    """`counts` asks for the health and the counters, `best` for edges and states."""
+def test_a_call_is_one_query_whatever_the_number_of_hubs(database: str, closing_threads: None) -> None:
+    """`counts` asks for the health and the counters, `best` for edges and for states of others."""
     store = OrmStatistics("contract", database)
     hubs = [notion(number) for number in range(1, 41)]
     for hub in hubs:
         store.apply(about(hub, *(state(memory_ref(hub.id.int * 100 + n)) for n in range(3))), 1)
     pair = (RelationType.ABOUT, ObjectType.DERIVED_MEMORY)
+    others = [memory_ref(100 + n) for n in range(3)] + [memory_ref(n) for n in range(5_000, 6_000)]
     asked = []
     for some in (hubs[:1], hubs):
         with CaptureQueriesContext(connections[database]) as queries:
             counts = store.counts(some, [pair])
-            best = store.best([(hub, *pair) for hub in some], "active", 2)
+            best = store.best([(hub, *pair) for hub in some], "active", 2, others)
+            hints = store.hints(others)
         assert len(counts.at) == len(best.objects) == len(some)
         assert all(len(refs) == 2 for refs in best.objects.values())
-        asked.append(len([query for query in queries if query["sql"].startswith(("SELECT", "("))]))
-    assert asked == [4, 4]
+        assert set(hints) == set(others[:3]) <= set(best.hints)
+        asked.append(len(queries))
+    assert asked == [3, 3]

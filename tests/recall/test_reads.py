@@ -2,14 +2,13 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.objects import MemoryObject
 from charactermemory.domain.scene import Participant, Scene
-from charactermemory.ports.statistics import ObjectState
+from charactermemory.ports.statistics import Hint
 from charactermemory.recall import CandidateLimits, GraphLimits, RetrievalContext
 from charactermemory.revise.drafts import ForgetCascade, ForgetMemoryDraft
 from charactermemory.testing.builders import (
@@ -32,7 +31,7 @@ MAX_STATISTICS_QUERIES = 3
 """What one recall may ask, whatever the corpus."""
 
 GRAPH_READS = {"notions_known_as", "places", "neighbours", "link_ids", "read"}
-STATISTICS_READS = {"health", "counts", "best", "states"}
+STATISTICS_READS = {"health", "counts", "best", "hints"}
 
 
 def life(episodes: int = 12, turns: int = 8) -> list[MemoryObject]:
@@ -243,12 +242,12 @@ def test_statistics_that_are_wrong_hide_nothing(world: World, trusted: bool) -> 
     if not trusted:
         world.statistics.inner.mark_unhealthy("drifted")
 
-    def all_forgotten(states: dict[object, ObjectState]) -> dict[object, ObjectState]:
-        return {ref: replace(state, suppressed=True, current=False) for ref, state in states.items()}
+    def all_forgotten(hints: dict[object, Hint]) -> dict[object, Hint]:
+        return {ref: hint._replace(suppressed=True, current=False) for ref, hint in hints.items()}
 
     for _ in range(3):
-        world.statistics.alter("states", all_forgotten)
-        world.statistics.alter("best", lambda answer: answer._replace(states=all_forgotten(answer.states)))
+        world.statistics.alter("hints", all_forgotten)
+        world.statistics.alter("best", lambda answer: answer._replace(hints=all_forgotten(answer.hints)))
     outcome = world.retrieve()
 
     assert len(outcome.pack.salient_observations) == 16

@@ -305,7 +305,7 @@ def test_what_chooses_among_a_crowd_reads_no_counter(world: World) -> None:
     outcome = world.retrieve()
 
     assert len(refs_in(outcome)) > 10
-    assert {"health", "best"} <= set(world.statistics.names()) <= {"health", "best", "states"}
+    assert {"health", "best"} <= set(world.statistics.names()) <= {"health", "best", "hints"}
     assert outcome.rationale.telemetry.selectivity.decision_count == 0
 
 

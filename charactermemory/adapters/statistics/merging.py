@@ -86,7 +86,7 @@ def _merge_states(
             changed[key] = merged
     connection.executemany(_WRITE_STATE, [(generation, *key, *weight) for key, weight in changed.items()])
     moved: set[Key] = set()
-    for object_id, object_type, hub, hub_type, relation, standing in _rows_of(
+    for object_id, object_type, hub, hub_type, relation, standing in rows_of(
         connection, changed, _EDGES, generation
     ):
         after = changed[object_id, object_type].standing
@@ -114,11 +114,11 @@ def _add_edges(
 
 def recorded(connection: sqlite3.Connection, generation: int, keys: Collection[Key]) -> dict[Key, Weight]:
     """Return what is recorded of the objects among `keys`."""
-    rows = _rows_of(connection, keys, _STATES, generation)
+    rows = rows_of(connection, keys, _STATES, generation)
     return {(row[0], row[1]): Weight(*row[2:]) for row in rows}
 
 
-def _rows_of(
+def rows_of(
     connection: sqlite3.Connection, keys: Collection[Key], select: str, generation: int
 ) -> list[tuple[Any, ...]]:
     """Return the rows that `select` finds beside `wanted`, a table of `keys`."""

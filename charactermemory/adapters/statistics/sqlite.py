@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Sequence
 from os import PathLike
 from typing import Any
 
 from charactermemory.adapters.statistics.database import MEMORY, Database
-from charactermemory.adapters.statistics.merging import merge, recorded
+from charactermemory.adapters.statistics.merging import merge, recorded, rows_of
 from charactermemory.adapters.statistics.rebuilding import rebuild
-from charactermemory.adapters.statistics.rows import Key, edge_of, key_of, ref_of
+from charactermemory.adapters.statistics.rows import edge_of, key_of, ref_of
 from charactermemory.errors import RetrievalStatsStoreError
-from charactermemory.ids import MemoryObjectRef
-from charactermemory.ports.merging import STANDINGS, Weight, state_of
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.merging import STANDINGS, Weight, hint_of, seconds, state_of
 from charactermemory.ports.statistics import (
     Best,
     Count,
     Counts,
     CountScope,
     Health,
+    Hint,
     HubEdge,
     HubKey,
     ObjectState,
@@ -30,6 +30,20 @@ from charactermemory.ports.statistics import (
 from charactermemory.ports.vectors import Cursor
 
 __all__ = ["MEMORY", "SqliteStatistics"]
+
+
+_EdgeRow = tuple[int, float, int, bytes]
+"""Standing, salience and memory time of an edge's object, and its id."""
+
+_BEST = (
+    "SELECT standing, salience, memory_time, object FROM edge WHERE generation = ?"
+    " AND hub = ? AND hub_type = ? AND relation = ? AND object_type = ? AND standing = ?"
+    " ORDER BY salience DESC, memory_time DESC, object LIMIT ?"
+)
+_HINTS = (
+    "SELECT id, object_type, standing, salience, memory_time"
+    " FROM wanted CROSS JOIN state USING (id, object_type) WHERE generation = ?"
+)
 
 
 class SqliteStatistics:
@@ -123,33 +137,39 @@ class SqliteStatistics:
         limit: int,
         others: Collection[MemoryObjectRef] = (),
     ) -> Best:
-        """Return each hub's best objects, by one indexed read for each standing in scope; see the port."""
+        """Return each hub's best objects, by one indexed read for each standing in scope; see the port.
+
+        What hints at them stands at their edges, which repeat the states of their objects.
+        """
         found: dict[HubKey, list[MemoryObjectRef]] = {}
+        hints: dict[MemoryObjectRef, Hint] = {}
         with self._database.reading() as connection:
             generation = self._generation(connection)
-            for hub, relation, object_type in hubs if limit > 0 else ():
+            for key in hubs if limit > 0 else ():
+                hub, relation, object_type = key
                 place = (generation, *key_of(hub), relation.rank, object_type.rank)
-                rows: list[tuple[float, int, bytes]] = []
+                rows: list[_EdgeRow] = []
                 for standing in STANDINGS[scope]:
-                    rows += connection.execute(
-                        "SELECT salience, memory_time, object FROM edge WHERE generation = ?"
-                        " AND hub = ? AND hub_type = ? AND relation = ? AND object_type = ? AND standing = ?"
-                        " ORDER BY salience DESC, memory_time DESC, object LIMIT ?",
-                        (*place, standing, limit),
-                    )
-                rows.sort(key=lambda row: (-row[0], -row[1], row[2]))
+                    rows += connection.execute(_BEST, (*place, standing, limit))
+                rows.sort(key=_worth)
                 if rows:
-                    found[hub, relation, object_type] = [
-                        ref_of(object_id, object_type.rank) for _, _, object_id in rows[:limit]
-                    ]
-            wanted = dict.fromkeys(chain(chain.from_iterable(found.values()), others))
-            weights = recorded(connection, generation, [key_of(ref) for ref in wanted])
-        return Best(found, _states(weights))
+                    found[key] = [ref_of(row[3], object_type.rank) for row in rows[:limit]]
+                if rows and object_type is not ObjectType.ENTITY:
+                    for ref, (stands, salience, memory_time, _) in zip(found[key], rows, strict=False):
+                        hints[ref] = hint_of(stands, salience, seconds(memory_time))
+            hints.update(_hints(connection, generation, others))
+        return Best(found, hints)
+
+    def hints(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, Hint]:
+        """Return what recall needs of the recorded states among `refs`."""
+        with self._database.reading() as connection:
+            return _hints(connection, self._generation(connection), refs)
 
     def states(self, refs: Collection[MemoryObjectRef]) -> dict[MemoryObjectRef, ObjectState]:
         """Return the recorded states among `refs`."""
         with self._database.reading() as connection:
-            return _states(recorded(connection, self._generation(connection), [key_of(ref) for ref in refs]))
+            weights = recorded(connection, self._generation(connection), [key_of(ref) for ref in refs])
+        return {(ref := ref_of(*key)): state_of(ref, weight) for key, weight in weights.items()}
 
     def scan(self, after: MemoryObjectRef | None, limit: int) -> list[ObjectState]:
         """Page through all states in ref order."""
@@ -221,8 +241,20 @@ def _health(cause: str | None, lagging: bool = False) -> Health:
     return Health("lagging" if lagging else "healthy")
 
 
-def _states(weights: Mapping[Key, Weight]) -> dict[MemoryObjectRef, ObjectState]:
-    return {(ref := ref_of(*key)): state_of(ref, weight) for key, weight in weights.items()}
+def _hints(
+    connection: sqlite3.Connection, generation: int, refs: Collection[MemoryObjectRef]
+) -> dict[MemoryObjectRef, Hint]:
+    """Return what hints at objects, by the references that were asked for: to make them anew takes longer."""
+    asked = {key_of(ref): ref for ref in refs}
+    return {
+        asked[object_id, rank]: hint_of(standing, salience, seconds(memory_time))
+        for object_id, rank, standing, salience, memory_time in rows_of(connection, asked, _HINTS, generation)
+    }
+
+
+def _worth(row: _EdgeRow) -> tuple[float, int, bytes]:
+    _, salience, memory_time, object_id = row
+    return -salience, -memory_time, object_id
 
 
 def _count(row: tuple[int, int, int], what: str) -> Count:
