@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 from django.test.utils import CaptureQueriesContext
 
 from charactermemory.domain.kinds import RelationType
@@ -55,3 +57,21 @@ def test_a_call_is_one_query_whatever_the_number_of_hubs(database: str, closing_
         assert set(hints) == set(others[:3]) <= set(best.hints)
         asked.append(len(queries))
     assert asked == [3, 3]
+
+
+def test_the_best_of_a_hub_are_read_off_the_index_in_order(database: str, closing_threads: None) -> None:
+    """No hub is read whole and sorted, on neither database."""
+    store, pair = OrmStatistics("contract", database), (RelationType.ABOUT, ObjectType.DERIVED_MEMORY)
+    crowd = [state(memory_ref(n), salience=n % 10 / 10, minutes=n) for n in range(1, 2_001)]
+    store.rebuild([about(notion(number), *crowd) for number in (7, 8)], 1)
+    connection = connections[database]
+    with CaptureQueriesContext(connection) as queries:
+        store.best([(notion(number), *pair) for number in (7, 8)], "active", 3, [memory_ref(9)])
+    with transaction.atomic(using=database), connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+        explain = "EXPLAIN" if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN"
+        cursor.execute(f"{explain} {queries[0]['sql']}")
+        plan = "\n".join(str(row) for row in cursor.fetchall())
+        transaction.set_rollback(True, using=database)
+    assert plan.count("cm_edge_best") == 4, plan
+    assert not re.search("(?i)sort|temp b-tree|scan (on )?memory_app_entityedge", plan), plan
