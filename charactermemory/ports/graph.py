@@ -86,7 +86,7 @@ class Neighbourhood:
 
 
 class Place(NamedTuple):
-    """Where an observation stands, and the notion that spoke it, if any."""
+    """Where an observation stands, and the notion that spoke it, if any and if that was asked for."""
 
     episode_id: MemoryId
     position: int
@@ -227,8 +227,8 @@ class GraphStore(Protocol):
         """
         ...
 
-    def places(self, observation_ids: Collection[MemoryId]) -> dict[MemoryId, Place]:
-        """Return where each observation stands; one that is not stored has no key."""
+    def places(self, observation_ids: Collection[MemoryId], speakers: bool = False) -> dict[MemoryId, Place]:
+        """Return where each observation stands, with `speakers` who spoke it; one not stored has no key."""
         ...
 
     def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:

@@ -93,7 +93,10 @@ def retrieve(
 
 
 def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, RoadAnswer]]) -> Cues:
-    """Gather what the roads found and look up where the turns among it stand, in one round trip."""
+    """Gather what the roads found and look up where the turns among it stand, in one round trip.
+
+    Who spoke them matters only where the topic names someone.
+    """
     limits = situation.context.candidate_limits
     cues = Cues(
         candidates=merge((road, found) for road, answer in answers for found in answer.proposals),
@@ -102,7 +105,7 @@ def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, Ro
     )
     said = [ref.id for ref in cues.candidates if ref.object_type is ObjectType.OBSERVATION]
     if said and limits.max_graph_roots:
-        cues.know(stores.graph.places(said))
+        cues.know(stores.graph.places(said, speakers=bool(situation.named)))
     return cues
 
 

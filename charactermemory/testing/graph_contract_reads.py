@@ -12,7 +12,7 @@ from charactermemory.domain.objects import MemoryObject
 from charactermemory.domain.scene import Participant, Scene
 from charactermemory.errors import DeterministicIdCollision, GraphQueryError
 from charactermemory.ids import MemoryId, MemoryObjectRef
-from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood
+from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood, Place
 from charactermemory.testing.builders import (
     NOON,
     at,
@@ -262,6 +262,23 @@ class GraphReadsContract:
         assert caught.value.object == first.ref
         assert content(store).decode().splitlines() == lines
         assert read_back(store, [first.ref, second.ref])[first.ref].object == first
+
+    def test_places_tell_where_observations_stand(self, store: GraphStore) -> None:
+        """With who spoke where that is asked, whatever was asked before."""
+        happened, who = episode(), notion()
+        spoken, unsaid = observation(happened, 0, speaker_entity_id=who.id), observation(happened, 7)
+        asked = [spoken.id, unsaid.id, unknown_ref().id]
+        assert store.places(asked) == {}
+        put(store, happened, who, spoken, unsaid)
+        where = {spoken.id: Place(happened.id, 0), unsaid.id: Place(happened.id, 7)}
+        said = where | {spoken.id: Place(happened.id, 0, who.id)}
+        assert store.places([]) == store.places([], speakers=True) == {}
+        for _ in range(2):
+            found = store.places(asked)
+            assert {item: place[:2] for item, place in found.items()} == {
+                item: place[:2] for item, place in where.items()
+            }
+            assert store.places(asked, speakers=True) == said
 
     def test_links_are_found_by_their_edge(self, store: GraphStore) -> None:
         """Direction, relation and types count; a field's edge has no link."""

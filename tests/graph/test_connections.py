@@ -131,6 +131,14 @@ def test_match_answers_each_pattern_up_to_its_limit_in_its_graph(connection: Con
             Pattern(a, None, Literal("v"), 10),
             Pattern(a, p, NamedNode("urn:x3"), 1),
             Pattern(None, None, None, 100),
+            Pattern(a, p, None),
+            Pattern(NamedNode("urn:b"), p, None),
+            Pattern(a, q, None, None),
+            Pattern(a, None, NamedNode("urn:x2")),
+            Pattern(None, p, NamedNode("urn:x1")),
+            Pattern(a, p, NamedNode("urn:x3")),
+            Pattern(a, p, NamedNode("urn:elsewhere")),
+            Pattern(None, None, None),
         ],
     )
     of_a = {Triple(a, p, NamedNode(f"urn:x{n}")) for n in (1, 2, 3)}
@@ -142,6 +150,13 @@ def test_match_answers_each_pattern_up_to_its_limit_in_its_graph(connection: Con
     assert found[4] == [Triple(a, q, Literal("v"))]
     assert found[5] == [Triple(a, p, NamedNode("urn:x3"))]
     assert set(found[6]) == of_a | x1 | {Triple(a, q, Literal("v"))}
+    assert set(found[7]) == of_a
+    assert found[8] == [Triple(NamedNode("urn:b"), p, NamedNode("urn:x1"))]
+    assert found[9] == [Triple(a, q, Literal("v"))]
+    assert found[10] == [Triple(a, p, NamedNode("urn:x2"))]
+    assert set(found[11]) == x1
+    assert found[12] == found[5] and found[13] == []
+    assert set(found[14]) == set(found[6])
     assert connection.match(GRAPH, []) == []
 
 

@@ -60,6 +60,9 @@ TOLERANCE = 1.1
 WHOLE = "?s ?q ?o"
 """Asks for everything under a node, the links that start there too."""
 
+LIMITED = re.compile(r" LIMIT (\d+)$")
+"""Ends a query that names nothing."""
+
 KEYED = re.compile(r"FROM (generation|hub_count|global_count) WHERE \w+ = ")
 """Tables that are read by their whole key, one row at a time."""
 
@@ -86,13 +89,17 @@ class Watched(RecordingConnection):
         named = sum(
             len(re.findall(r'<[^>]+>|"', clause)) for clause in re.findall(r"VALUES[^{]+{([^}]*)}", text)
         )
-        self.reads.append(Read(text, named, ROWS_PER_TERM * named, len(rows)))
+        whole = LIMITED.search(text) if not named else None
+        self.reads.append(
+            Read(text, named, int(whole.group(1)) if whole else ROWS_PER_TERM * named, len(rows))
+        )
         return rows
 
     def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
         answers = super().match(graph, patterns)
         for pattern, triples in zip(patterns, answers, strict=True):
-            self.reads.append(Read(str(pattern), 1, pattern.limit, len(triples)))
+            limit = ROWS_PER_TERM if pattern.limit is None else pattern.limit
+            self.reads.append(Read(str(pattern), 1, limit, len(triples)))
         return answers
 
     @property
@@ -198,7 +205,7 @@ def check(crowd: Crowd, reads: Iterable[Read]) -> None:
     for read in reads:
         if read.text.startswith("SELECT"):
             for group in read.text.split(" UNION "):
-                assert "VALUES" in group, f"names nothing: {group[:300]}"
+                assert "VALUES" in group or LIMITED.search(read.text), f"names nothing: {group[:300]}"
                 assert WHOLE not in group or "LIMIT" in group, f"no limit: {group[-300:]}"
         else:
             assert read.limit <= most, f"no limit to speak of: {read.text[:300]}"

@@ -38,12 +38,12 @@ STORE_NAME = "graph store"
 
 
 class Pattern(NamedTuple):
-    """One triple pattern, read up to `limit` triples; None matches anything."""
+    """One triple pattern, read up to `limit` triples; None matches anything, and sets no limit."""
 
     subject: NamedNode | None
     predicate: NamedNode | None
     object: NamedNode | Literal | None
-    limit: int
+    limit: int | None = None
 
 
 class ResponseLost(Exception):  # noqa: N818 - not a failure of the update: its outcome is not known yet

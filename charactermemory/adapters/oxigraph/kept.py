@@ -1,4 +1,6 @@
-"""Facts about a graph that stay true once they are, since it only grows (consistency.md R4)."""
+"""Facts about a graph that stay true once they are, since it only grows (consistency.md R4), or until they are
+touched.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from charactermemory.ids import MemoryId, MemoryObjectRef
 from charactermemory.ports.graph import Place
 
 PLACES = 16_384
-"""Places kept of a collection, about 500 bytes each; one recall asks for about a hundred."""
+"""Places kept of a collection, with the speaker and without, about 500 bytes each; one recall asks for about
+a hundred."""
 CROWDS = 4_096
 """Crowds kept of a collection; one recall meets a few dozen."""
 
@@ -47,6 +50,51 @@ class Kept(Generic[_Key, _Value]):
                 self._kept.move_to_end(key)
             while len(self._kept) > self._capacity:
                 self._kept.popitem(last=False)
+
+    def drop(self, keys: Iterable[_Key]) -> None:
+        """Let go of values."""
+        with self._lock:
+            for key in keys:
+                self._kept.pop(key, None)
+
+
+class Current(Generic[_Key, _Value]):
+    """Values that hold at one version of the store, and beyond it until a commit touches them. Thread-safe.
+
+    Commits are told by `carry`; where the version went on without being told of, nothing is known any more.
+    A value that is kept was read at its version or later: whatever a later commit made of it comes with a touch.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._lock = threading.Lock()
+        self._version: int | None = None
+        self._capacity = capacity
+        self._kept: Kept[_Key, _Value] = Kept(capacity)
+
+    def among(self, keys: Iterable[_Key], version: int | None) -> dict[_Key, _Value]:
+        """Return what holds of `keys` at a version; nothing where None is known."""
+        with self._lock:
+            if version is None:
+                return {}
+            self._move_to(version)
+            return self._kept.among(keys)
+
+    def keep(self, values: Mapping[_Key, _Value], version: int | None) -> None:
+        """Remember what was read at a version or later, unless more is known meanwhile."""
+        with self._lock:
+            if version is not None and version == self._version:
+                self._kept.keep(values)
+
+    def carry(self, version: int | None, touched: Iterable[_Key]) -> None:
+        """Take note that a commit alone made `version` of the one before it; None if others had a hand in it."""
+        with self._lock:
+            if version is not None and version - 1 == self._version:
+                self._kept.drop(touched)
+                self._version = version
+
+    def _move_to(self, version: int) -> None:
+        if version != self._version:
+            self._version, self._kept = version, Kept(self._capacity)
 
 
 class Places(Kept[MemoryId, Place]):

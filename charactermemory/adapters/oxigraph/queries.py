@@ -136,6 +136,11 @@ def bearers(graph: NamedNode, names: Iterable[str]) -> str:
     return f"SELECT DISTINCT ?name ?s WHERE {{ {where} }}"
 
 
+def names_given(graph: NamedNode, limit: int) -> str:
+    """Return the query for the normalised name of every assertion, at most `limit`: ?name."""
+    return f"SELECT ?name WHERE {{ GRAPH {graph} {{ ?a {cm.NORMALIZED_NAME} ?name }} }} LIMIT {limit:d}"
+
+
 def spellings(graph: NamedNode, notions: Iterable[NamedNode]) -> str:
     """Return the query for the names under which current beliefs know notions: ?s, ?name."""
     chain = f"?a {cm.SUBJECT} ?s . ?a {cm.NAME} ?name"

@@ -11,15 +11,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import Literal, NamedNode, Triple
 
 from charactermemory.adapters.oxigraph import queries, request
 from charactermemory.adapters.oxigraph import vocabulary as cm
-from charactermemory.adapters.oxigraph.answers import found_number, found_ref, label
+from charactermemory.adapters.oxigraph.answers import found_ref, label
 from charactermemory.adapters.oxigraph.connection import Connection, Pattern, Row, Term
 from charactermemory.adapters.oxigraph.contents import Content, Contents
-from charactermemory.adapters.oxigraph.kept import Crowds, Places
-from charactermemory.adapters.oxigraph.mapping import STATED_ENDS
+from charactermemory.adapters.oxigraph.given_names import GivenNames
+from charactermemory.adapters.oxigraph.kept import Places
+from charactermemory.adapters.oxigraph.neighbours import Neighbours
 from charactermemory.adapters.oxigraph.terms import (
     edge_iri,
     object_iri,
@@ -40,7 +41,6 @@ CHUNK = 500
 Item = TypeVar("Item")
 
 _OBSERVATIONS = f"{cm.BASE}{ObjectType.OBSERVATION.value}:"
-_ANY = (frozenset(ObjectType), frozenset(ObjectType))
 
 
 def chunks(items: Iterable[Item], size: int = CHUNK) -> Iterator[list[Item]]:
@@ -62,18 +62,6 @@ class _Fresh(NamedTuple):
     stored: dict[MemoryObjectRef, Stored]
 
 
-Directions = dict[ObjectType, list[tuple[RelationType, bool]]]
-"""By type of node, the relations it may have and whether they go out from it."""
-
-
-class _Possible(NamedTuple):
-    """The directions of some relations, as they are while the store has this version."""
-
-    version: int | None
-    relations: tuple[RelationType, ...]
-    directions: Directions
-
-
 class Reads:
     """The reads of one collection's graph over a connection."""
 
@@ -82,12 +70,17 @@ class Reads:
         self._graph = graph
         self._contents = Contents()
         self._fresh = _Fresh(None, {})
-        self._crowds = Crowds()
         self._places = Places()
-        self._possible = _Possible(None, (), {})
+        self._spoken = Places()
+        self._given_names = GivenNames(connection, graph)
+        self._neighbours = Neighbours(connection, graph)
 
     def committed(
-        self, contents: Sequence[Content], event: LifecycleEvent | None, version: int | None
+        self,
+        contents: Sequence[Content],
+        event: LifecycleEvent | None,
+        triples: Sequence[Triple],
+        version: int | None,
     ) -> None:
         """Take note of what the holder of the writer lock has just added, alone, as `version` of the store.
 
@@ -96,6 +89,8 @@ class Reads:
         wrote since, what stands is read.
         """
         self._contents.keep(contents)
+        self._given_names.committed(triples, version)
+        self._neighbours.committed(triples, version)
         stored = {}
         if version is not None and event is None and not any(_supersedes(item.authored) for item in contents):
             stored = {
@@ -141,9 +136,19 @@ class Reads:
         return known | found
 
     def notions_known_as(self, names: Collection[str]) -> dict[str, tuple[MemoryId, ...]]:
-        """See `GraphStore.notions_known_as`."""
+        """See `GraphStore.notions_known_as`; what is known to be nobody's name is not asked for."""
+        asked = list(dict.fromkeys(name for name in names if name))
+        version = self._connection.version()
+        if version is None:
+            return self._bearers(asked)
+        found = self._bearers(self._given_names.among(asked, version))
+        if self._connection.version() != version:  # a commit meanwhile may have renamed somebody
+            found = self._bearers(asked)
+        return found
+
+    def _bearers(self, names: Sequence[str]) -> dict[str, tuple[MemoryId, ...]]:
         found: defaultdict[str, set[MemoryId]] = defaultdict(set)
-        for chunk in chunks(dict.fromkeys(name for name in names if name)):
+        for chunk in chunks(names):
             for name, notion in self._connection.query(queries.bearers(self._graph, chunk)):
                 if isinstance(name, Literal):
                     found[name.value].add(found_ref(notion).id)
@@ -201,112 +206,30 @@ class Reads:
         turns: Collection[tuple[MemoryId, int]] = (),
         sparing: Collection[tuple[MemoryObjectRef, RelationType]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
-        """See `GraphStore.neighbours`; one batch of limited patterns."""
-        spared = set(sparing)
-        crowded = self._crowds.exceeding(cap, spared)
-        crowds: defaultdict[MemoryObjectRef, set[RelationType]] = defaultdict(set)
-        for ref, relation in crowded:
-            crowds[ref].add(relation)
-        possible = self._possible_directions(tuple(dict.fromkeys(relations)))
-        asked: list[tuple[MemoryObjectRef, RelationType, bool]] = []
-        patterns: list[Pattern] = []
-        for ref in dict.fromkeys(nodes):
-            iri = ref_iri(ref)
-            known = crowds.get(ref, ())
-            for relation, outgoing in possible[ref.object_type]:
-                predicate = cm.RELATIONS[relation]
-                if outgoing:
-                    patterns.append(Pattern(iri, predicate, None, cap + 1))
-                elif relation not in known:
-                    patterns.append(Pattern(None, predicate, iri, cap + 1))
-                else:
-                    continue
-                asked.append((ref, relation, outgoing))
-        # Two rather than one: what was written twice under one position is read the same way every time.
-        patterns += [Pattern(None, cm.TURN, turn_iri(*place), 2) for place in turns]
-        answers = self._connection.match(self._graph, patterns) if patterns else []
-        edges: dict[MemoryObjectRef, list[Edge]] = {ref: [] for ref in nodes}
-        capped: dict[MemoryObjectRef, set[tuple[RelationType, bool]]] = {ref: set() for ref in nodes}
-        for (ref, relation, outgoing), triples in zip(asked, answers, strict=False):
-            if not triples:
-                continue
-            if len(triples) > cap:
-                capped[ref].add((relation, outgoing))
-                if not outgoing and (ref, relation) in spared:
-                    crowded.add((ref, relation))
-                    continue
-            for triple in triples[:cap]:
-                other = found_ref(triple.object if outgoing else triple.subject)
-                edges[ref].append(Edge(ref, relation, other) if outgoing else Edge(other, relation, ref))
-        self._crowds.note(cap, crowded)
-        for ref, relation in crowded:
-            capped[ref].add((relation, False))
-        standing: dict[MemoryObjectRef, dict[int, MemoryId]] = {ref: {} for ref in nodes}
-        for (episode_id, position), triples in zip(turns, answers[len(asked) :], strict=True):
-            episode = MemoryObjectRef.of(ObjectType.EPISODE, episode_id)
-            found = min((found_ref(triple.subject) for triple in triples), default=None)
-            if found is not None:
-                standing[episode][position] = found.id
-                edges[episode].append(Edge(found, RelationType.OBSERVED_IN, episode))
-        return {
-            ref: Neighbourhood(
-                tuple(dict.fromkeys(edges[ref]) if standing[ref] else edges[ref]),
-                frozenset(capped[ref]),
-                standing[ref],
-            )
-            for ref in edges
-        }
+        """See `GraphStore.neighbours`."""
+        return self._neighbours.read(nodes, relations, cap, turns, sparing)
 
-    def _possible_directions(self, relations: tuple[RelationType, ...]) -> Directions:
-        """Return, by the type of a node, the relations it may have and whether they go out from it.
-
-        What no triple has is not asked for, nor, where no link asserts a relation, what its fields rule out.
-        That is looked at again when the store has changed.
-        """
-        version, last = self._connection.version(), self._possible
-        if version is None or (version, relations) != last[:2]:
-            last = self._possible = _Possible(version, relations, self._directions(relations))
-        return last.directions
-
-    def _directions(self, relations: Sequence[RelationType]) -> Directions:
-        anywhere = {relation: Pattern(None, cm.RELATIONS[relation], None, 1) for relation in relations}
-        linked = {
-            relation: Pattern(None, cm.RELATION_OF_LINK, cm.RELATIONS[relation], 1)
-            for relation in anywhere
-            if relation in STATED_ENDS
-        }
-        found = self._connection.occurring(self._graph, [*anywhere.values(), *linked.values()])
-        possible: Directions = {kind: [] for kind in ObjectType}
-        for relation, pattern in anywhere.items():
-            if pattern not in found:
-                continue
-            free = relation not in linked or linked[relation] in found
-            sources, targets = _ANY if free else STATED_ENDS[relation]
-            for kind, directions in possible.items():
-                if kind in sources:
-                    directions.append((relation, True))
-                if kind in targets:
-                    directions.append((relation, False))
-        return possible
-
-    def places(self, observation_ids: Collection[MemoryId]) -> dict[MemoryId, Place]:
-        """See `GraphStore.places`; one query for those whose place is not known yet: it never changes."""
-        known = self._places.among(observation_ids)
-        ids = [item for item in dict.fromkeys(observation_ids) if item not in known]
-        if not ids:
+    def places(self, observation_ids: Collection[MemoryId], speakers: bool = False) -> dict[MemoryId, Place]:
+        """See `GraphStore.places`; one round trip for those whose place is not known yet: it never changes."""
+        kept = self._spoken if speakers else self._places
+        known = kept.among(observation_ids)
+        asked = [item for item in dict.fromkeys(observation_ids) if item not in known]
+        if not asked:
             return known
-        nodes = [(number, object_iri(ObjectType.OBSERVATION, item)) for number, item in enumerate(ids)]
-        asked = queries.crossed(self._graph, nodes, [(0, cm.TURN), (1, cm.SPEAKER)])
-        speakers: dict[MemoryId, MemoryId] = {}
-        places: dict[MemoryId, tuple[MemoryId, int]] = {}
-        for number, kind, value, *_ in self._connection.query(queries.snapshot([asked])):
-            observation = ids[found_number(number)]
-            if found_number(kind):
-                speakers[observation] = found_ref(value).id
-            else:
-                places[observation] = _place(value)
-        found = {item: Place(*place, speakers.get(item)) for item, place in places.items()}
+        nodes = [object_iri(ObjectType.OBSERVATION, item) for item in asked]
+        # The turns first: of an observation that is being written meanwhile, nothing is found or all.
+        predicates = [cm.TURN, cm.SPEAKER] if speakers else [cm.TURN]
+        patterns = [Pattern(node, predicate, None) for predicate in predicates for node in nodes]
+        answers = self._connection.match(self._graph, patterns)
+        turns, spoken = answers[: len(asked)], answers[len(asked) :] or [[]] * len(asked)
+        found = {
+            item: Place(*_place(turn[0].object), found_ref(said[0].object).id if said else None)
+            for item, turn, said in zip(asked, turns, spoken, strict=True)
+            if turn
+        }
         self._places.keep(found)
+        if speakers:
+            self._spoken.keep(found)
         return known | found
 
     def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:

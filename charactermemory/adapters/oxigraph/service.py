@@ -6,6 +6,7 @@ sent without an answer, which the writer settles (consistency.md R4, §10). An u
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,11 +137,19 @@ class ServiceConnection:
         self._check(response)
 
     def match(self, graph: NamedNode, patterns: Sequence[Pattern]) -> list[list[Triple]]:
-        """See `Connection`; one query, a union of limited sub-selects that say which pattern they are."""
+        """See `Connection`; one query, whose rows say which pattern they answer."""
         found: list[list[Triple]] = [[] for _ in patterns]
         if not patterns:
             return found
-        parts = _union([_limited(number, graph, pattern) for number, pattern in enumerate(patterns)])
+        groups = []
+        whole: defaultdict[Shape, list[tuple[int, Pattern]]] = defaultdict(list)
+        for place, pattern in enumerate(patterns):
+            if pattern.limit is None:
+                whole[_shape(pattern)].append((place, pattern))
+            else:
+                groups.append(_limited(graph, place, pattern))
+        groups += [_unlimited(graph, shape, alike) for shape, alike in whole.items()]
+        parts = _union(groups)
         for number, *ends in self.query(f"SELECT ?n ?s ?p ?o WHERE {{ {parts} }}"):
             place = int(getattr(number, "value", -1))
             found[place].append(_triple(patterns[place], ends))
@@ -210,13 +219,33 @@ def _asking(media_type: str) -> dict[str, str]:
     return {"content-type": "application/sparql-query", "accept": media_type}
 
 
-def _limited(number: int, graph: NamedNode, pattern: Pattern) -> str:
-    ends = (pattern.subject, pattern.predicate, pattern.object)
+Shape = tuple[bool, NamedNode | None, bool]
+"""Whether a pattern gives its subject, its predicate, and whether it gives its object."""
+
+
+def _shape(pattern: Pattern) -> Shape:
+    return (pattern.subject is not None, pattern.predicate, pattern.object is not None)
+
+
+def _limited(graph: NamedNode, number: int, pattern: Pattern) -> str:
     terms = " ".join(
-        str(end) if end is not None else variable for end, variable in zip(ends, _VARIABLES, strict=True)
+        str(end) if end is not None else variable
+        for end, variable in zip(pattern[:3], _VARIABLES, strict=True)
     )
     where = f"GRAPH {graph} {{ {terms} }}"
     return f"{{ SELECT ({number} AS ?n) ?s ?p ?o WHERE {{ {where} }} LIMIT {pattern.limit} }}"
+
+
+def _unlimited(graph: NamedNode, shape: Shape, patterns: Sequence[tuple[int, Pattern]]) -> str:
+    """Return the group that reads all of some patterns that differ in nothing but the ends they give."""
+    subject, predicate, obj = shape
+    given = " ".join(name for name, is_given in (("?s", subject), ("?o", obj)) if is_given)
+    rows = " ".join(
+        f"({number} {' '.join(str(end) for end in (item.subject, item.object) if end is not None)})"
+        for number, item in patterns
+    )
+    terms = f"?s {predicate if predicate is not None else '?p'} ?o"
+    return f"{{ VALUES (?n {given}) {{ {rows} }} GRAPH {graph} {{ {terms} }} }}"
 
 
 def _union(groups: Sequence[str]) -> str:

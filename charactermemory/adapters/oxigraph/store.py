@@ -149,9 +149,9 @@ class OxigraphStore:
         """See `GraphStore`."""
         return self._reads.neighbours(nodes, relations, cap, turns, sparing)
 
-    def places(self, observation_ids: Collection[MemoryId]) -> dict[MemoryId, Place]:
+    def places(self, observation_ids: Collection[MemoryId], speakers: bool = False) -> dict[MemoryId, Place]:
         """See `GraphStore`."""
-        return self._reads.places(observation_ids)
+        return self._reads.places(observation_ids, speakers)
 
     def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:
         """See `GraphStore`."""

@@ -52,7 +52,7 @@ def ref_iri(ref: MemoryObjectRef) -> NamedNode:
 
 def turn_iri(episode_id: MemoryId, position: int) -> NamedNode:
     """Return the node of one place in an episode, by which its observation is found at once."""
-    return NamedNode(f"{BASE}episode:{episode_id}:turn:{position:d}")
+    return NamedNode(f"{object_iri(ObjectType.EPISODE, episode_id).value}:turn:{position:d}")
 
 
 def edge_iri(source: MemoryObjectRef, relation: RelationType, target: MemoryObjectRef) -> NamedNode:

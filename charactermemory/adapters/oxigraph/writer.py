@@ -80,10 +80,11 @@ class Writer:
             return None
         if refused is not None:
             raise refused
-        version = self._insert(planned, self._triples(batch, planned, fresh))
+        triples = self._triples(batch, planned, fresh)
+        version = self._insert(planned, triples)
         self._ledger.committed(self.token)
         contents = [Content(planned.items[node], planned.digests[node]) for node in fresh]
-        self._reads.committed(contents, batch.event, version)
+        self._reads.committed(contents, batch.event, triples, version)
         self.applied = True
         self.added = {planned.items[node].ref for node in fresh}
         return self.token
