@@ -64,7 +64,7 @@ LIMITED = re.compile(r" LIMIT (\d+)$")
 """Ends a query that names nothing."""
 
 KEYED = re.compile(r"FROM (generation|hub_count|global_count) WHERE \w+ = ")
-"""Tables that are read by their whole key, one row at a time."""
+"""Tables of which a read by key brings one row, or the counters of one hub: at most one a relation and type."""
 
 
 @dataclass(frozen=True)

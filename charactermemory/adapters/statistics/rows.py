@@ -19,7 +19,8 @@ Key = tuple[bytes, int]
 
 def key_of(ref: MemoryObjectRef) -> Key:
     """Return the columns of a reference."""
-    return ref.id.bytes, ref.object_type.rank
+    number, rank = ref
+    return number.to_bytes(16, "big"), rank
 
 
 @lru_cache(maxsize=8_192)

@@ -35,6 +35,14 @@ __all__ = ["MEMORY", "SqliteStatistics"]
 _EdgeRow = tuple[int, float, int, bytes]
 """Standing, salience and memory time of an edge's object, and its id."""
 
+_Counters = dict[tuple[int, int], tuple[int, int, int]]
+"""Total, active and current by ranks of relation and object type."""
+
+_OVERALL = "SELECT relation, object_type, total, active, current FROM global_count WHERE generation = ?"
+_AT_HUB = (
+    "SELECT relation, object_type, total, active, current FROM hub_count"
+    " WHERE generation = ? AND hub = ? AND hub_type = ?"
+)
 _BEST = (
     "SELECT standing, salience, memory_time, object FROM edge WHERE generation = ?"
     " AND hub = ? AND hub_type = ? AND relation = ? AND object_type = ? AND standing = ?"
@@ -101,33 +109,28 @@ class SqliteStatistics:
         return Cursor(applied=applied, high=high)
 
     def counts(self, hubs: Collection[MemoryObjectRef], pairs: Sequence[Pair]) -> Counts:
-        """Return how common hubs are; see the port."""
+        """Return how common hubs are, by one read over all and one a hub; see the port.
+
+        Every pair is read, and there are no more than relations times types.
+        """
         overall: dict[Pair, Count] = {}
         at: dict[tuple[MemoryObjectRef, Pair], Count] = {}
         error = None
         with self._database.reading() as connection:
             generation, cause = self._serving(connection, "id, cause")
-            try:
-                for pair in pairs:
-                    relation, object_type = pair
-                    place = (generation, relation.rank, object_type.rank)
-                    row = connection.execute(
-                        "SELECT total, active, current FROM global_count"
-                        " WHERE generation = ? AND relation = ? AND object_type = ?",
-                        place,
-                    ).fetchone()
-                    if row:
-                        overall[pair] = _count(row, f"all {relation.value} {object_type.value}")
-                    for hub in hubs:
-                        row = connection.execute(
-                            "SELECT total, active, current FROM hub_count WHERE generation = ?"
-                            " AND relation = ? AND object_type = ? AND hub = ? AND hub_type = ?",
-                            (*place, *key_of(hub)),
-                        ).fetchone()
-                        if row:
-                            at[hub, pair] = _count(row, f"{hub} {relation.value} {object_type.value}")
-            except RetrievalStatsStoreError as found:
-                error = found
+            everywhere = _counters(connection, _OVERALL, generation)
+            at_hubs = {hub: _counters(connection, _AT_HUB, generation, *key_of(hub)) for hub in hubs}
+        try:
+            for pair in pairs:
+                relation, object_type = pair
+                place = relation.rank, object_type.rank
+                if row := everywhere.get(place):
+                    overall[pair] = _count(row, f"all {relation.value} {object_type.value}")
+                for hub, counters in at_hubs.items():
+                    if row := counters.get(place):
+                        at[hub, pair] = _count(row, f"{hub} {relation.value} {object_type.value}")
+        except RetrievalStatsStoreError as found:
+            error = found
         return Counts(_health(cause), overall, at, error)
 
     def best(
@@ -255,6 +258,10 @@ def _hints(
 def _worth(row: _EdgeRow) -> tuple[float, int, bytes]:
     _, salience, memory_time, object_id = row
     return -salience, -memory_time, object_id
+
+
+def _counters(connection: sqlite3.Connection, select: str, *key: object) -> _Counters:
+    return {(row[0], row[1]): row[2:] for row in connection.execute(select, key)}
 
 
 def _count(row: tuple[int, int, int], what: str) -> Count:
