@@ -23,10 +23,12 @@ class VectorSurface(StrEnum):
     TEXT = "text"
     DERIVED_TEXT = "derived_text"
 
-    @property
-    def rank(self) -> int:
-        """Stable rank (recall.md §1)."""
-        return {"summary": 0, "text": 1, "derived_text": 3}[self.value]
+    rank: int
+    """Stable rank (recall.md §1); a plain attribute, since it is asked for of every hit."""
+
+
+for _surface, _rank in ((VectorSurface.SUMMARY, 0), (VectorSurface.TEXT, 1), (VectorSurface.DERIVED_TEXT, 3)):
+    _surface.rank = _rank
 
 
 @dataclass(frozen=True, slots=True)

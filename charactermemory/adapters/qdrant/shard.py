@@ -6,9 +6,10 @@ Not locked: the owner (`edge.py`) admits one thread at a time. Edge holds the GI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -43,7 +44,9 @@ CALL_POINTS = 500
 """Points of one engine call: 20,000 in one upsert held the GIL for 159 ms (consistency.md §5)."""
 
 KNOWN_POINTS = 16_384
-"""Points of which it is kept in memory who they are about, some 500 bytes each; a search meets about a hundred."""
+"""Points of this process of which it is kept who they are about, some 500 bytes each; a search meets a hundred."""
+
+_known: dict[int, Identity] = {}
 
 _FACET_LIMIT = 64
 
@@ -59,6 +62,13 @@ def engine_errors() -> Iterator[None]:
         raise VectorDatabaseError(backend=BACKEND, kind="engine", message=str(error)) from error
 
 
+def _remember(read: Mapping[int, Identity]) -> None:
+    # Threads of other collections may read and clear it meanwhile: nobody relies on what was just put in.
+    if len(_known) + len(read) > KNOWN_POINTS:
+        _known.clear()
+    _known.update(islice(read.items(), KNOWN_POINTS))
+
+
 class EdgeGeneration:
     """A shard of one dense vector size, all searches exact."""
 
@@ -69,7 +79,6 @@ class EdgeGeneration:
         self._cursor: Cursor | None = None
         self._counts: dict[str, int] | None = None
         self._only_living_counted: bool | None = None
-        self._known: dict[int, Identity] = {}
 
     @classmethod
     def create(cls, folder: Path, collection: str, size: int) -> EdgeGeneration:
@@ -170,15 +179,17 @@ class EdgeGeneration:
         """Return who each point is about, in order.
 
         Payloads are read of unknown points only: a point's id is made of its object and its surface, so that
-        it is about the same for ever.
+        it is about the same for ever and everywhere.
         """
-        if len(self._known) > KNOWN_POINTS:
-            self._known.clear()
         ids: list[Any] = [point.id for point in points]
-        unknown = [point for point in ids if point.int not in self._known]
-        for record in self._retrieve(unknown, IDENTITY_FIELDS):
-            self._known[record.id.int] = identity(BACKEND, record.payload)
-        return [self._known[point.int] for point in ids]
+        known = [_known.get(point.int) for point in ids]
+        unknown = [point for point, found in zip(ids, known, strict=True) if found is None]
+        read = {
+            record.id.int: identity(BACKEND, record.payload)
+            for record in self._retrieve(unknown, IDENTITY_FIELDS)
+        }
+        _remember(read)
+        return [found or read[point.int] for point, found in zip(ids, known, strict=True)]
 
     def _scope_filter(self, tokens: list[str] | None) -> qdrant_edge.Filter | None:
         import qdrant_edge as qe

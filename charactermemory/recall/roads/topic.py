@@ -45,7 +45,7 @@ class TopicRoad:
         dense = Search("dense", hits.dense, Leg.of(hits.dense.candidates, limit, absolute=True))
         lexical = Search("lexical", hits.lexical, Leg.of(hits.lexical.candidates, limit))
         similarity, words = dense.best.scores, lexical.best.scores
-        found = sorted(similarity.keys() | words.keys(), key=_order)
+        found = sorted(similarity.keys() | words.keys())
         floor = situation.floors.get(stores.embedder.fingerprint()) if embedding is not None else None
         near = found if floor is None else _above(floor, found, similarity, words)
         return RoadAnswer(
@@ -106,7 +106,3 @@ def _above(
     if max(similarity.values(), default=-1.0) < floor:
         return []
     return [ref for ref in found if ref in words or similarity[ref] >= floor]
-
-
-def _order(ref: MemoryObjectRef) -> tuple[int, int]:
-    return ref.order
