@@ -5,7 +5,8 @@
 A life on embedded stores, in which one person was present at everything: a hub with as many edges as there are
 episodes. Embedding costs nothing. Questions are a sentence on a matter of that life, a third of them with the
 hub and somebody else present, a third with the hub named in the text. Beside each retrieve, and by turns with
-it, the bare engine answers the vector query of the same sentence, both legs in one batch.
+it, the bare engine answers the vector query of the same sentence, both legs in one batch. `again` is the same
+questions a second time, when more of what they need is in the caches.
 
 `round trips` are calls that reached the graph's engine, `statistics queries` calls of the statistics port, and
 `sql` the statements behind them. Time excludes the first calls, which fill caches.
@@ -21,7 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,11 @@ from charactermemory import (
 from charactermemory.domain.provenance import ProducerKind
 from charactermemory.ids import derive_id
 from charactermemory.recall.context import CandidateLimits
-from charactermemory.testing.recording import RecordingConnection
 
 HUB_NAME = "Robin"
 WARM_UP = 12
+COUNTED = 30
+"""Questions of which the calls of the stores are counted, none of them asked before."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Figures:
     """What was measured at one size."""
 
     retrieve: Spread
+    again: Spread
     engine: Spread
     round_trips: int
     statistics_queries: int
@@ -61,43 +64,39 @@ class Figures:
     sections: float
 
 
-class Counted:
-    """A port that counts the calls it passes on."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner, self.calls = inner, 0
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self.inner, name)
-        if not callable(value):
-            return value
-
-        def call(*args: Any, **named: Any) -> Any:
-            self.calls += 1
-            return value(*args, **named)
-
-        return call
-
-
 @contextmanager
 def counting(memory: CharacterMemory) -> Iterator[dict[str, int]]:
     """Count, while inside, what reaches the graph's engine, the statistics port and its database."""
-    stores, found = memory.stores, {"graph": 0, "statistics": 0, "sql": 0}
-    graph: Any = stores.graph
-    inner, port = graph._connection, stores.statistics
-    recorder, counted, statements = RecordingConnection(inner), Counted(port), []
-    database: Any = port._database  # type: ignore[attr-defined]
-    graph._reads._connection = recorder
-    object.__setattr__(stores, "statistics", counted)
-    database._reader._connection.set_trace_callback(statements.append)
-    try:
+    found = {"graph": 0, "statistics": 0, "sql": 0}
+    graph: Any = memory.stores.graph
+    port: Any = memory.stores.statistics
+    statements: list[str] = []
+    database: Any = port._database
+    with ExitStack() as undone:
+        for method in ("query", "ask", "match"):
+            undone.enter_context(_counted(graph._connection, method, found, "graph"))
+        for method in ("counts", "best", "hints", "states", "health"):
+            undone.enter_context(_counted(port, method, found, "statistics"))
+        database._reader._connection.set_trace_callback(statements.append)
+        undone.callback(database._reader._connection.set_trace_callback, None)
         yield found
+    found["sql"] = sum(text.lstrip().startswith(("SELECT", "WITH")) for text in statements)
+
+
+@contextmanager
+def _counted(owner: Any, method: str, found: dict[str, int], key: str) -> Iterator[None]:
+    """Count the calls of a method of one object, whoever makes them."""
+    inner = getattr(owner, method)
+
+    def call(*args: Any, **named: Any) -> Any:
+        found[key] += 1
+        return inner(*args, **named)
+
+    setattr(owner, method, call)
+    try:
+        yield
     finally:
-        graph._reads._connection = inner
-        object.__setattr__(stores, "statistics", port)
-        database._reader._connection.set_trace_callback(None)
-        found["graph"], found["statistics"] = len(recorder.calls), counted.calls
-        found["sql"] = sum(text.lstrip().startswith("SELECT") for text in statements)
+        delattr(owner, method)
 
 
 def questions(moments: int, count: int) -> Iterator[RetrievalContext]:
@@ -176,13 +175,14 @@ def measure(root: Path, objects: int, calls: int, profile: bool) -> Figures:
     with support.open_memory(root) as memory:
         name_the_hub(memory)
         memory.upkeep.sweep()
-        asked = list(questions(moments, calls + WARM_UP))
-        for context in asked[:WARM_UP]:
+        asked = list(questions(moments, WARM_UP + calls + COUNTED))
+        first, measured, counted = asked[:WARM_UP], asked[WARM_UP:-COUNTED], asked[-COUNTED:]
+        for context in first:
             memory.retrieve(context)
-        raw, retrieve_timer, engine_timer = RawQuery(memory), Timer(), Timer()
+        raw, retrieve_timer, again_timer, engine_timer = RawQuery(memory), Timer(), Timer(), Timer()
         held = []
         profiler = cProfile.Profile()
-        for context in asked[WARM_UP:]:
+        for context in measured:
             if profile:
                 profiler.enable()
             outcome = retrieve_timer(lambda context=context: memory.retrieve(context))
@@ -192,8 +192,10 @@ def measure(root: Path, objects: int, calls: int, profile: bool) -> Figures:
             engine_timer(lambda batch=batch: raw.ask(batch))
             assert not outcome.rationale.degraded, outcome.rationale.degraded
             held.append(len(outcome.pack.admissions))
+        for context in measured:
+            again_timer(lambda context=context: memory.retrieve(context))
         counts = []
-        for context in asked[:30]:
+        for context in counted:
             with counting(memory) as found:
                 memory.retrieve(context)
             counts.append(found)
@@ -202,6 +204,7 @@ def measure(root: Path, objects: int, calls: int, profile: bool) -> Figures:
         pstats.Stats(profiler).sort_stats("cumulative").print_stats(45)
     return Figures(
         retrieve_timer.spread,
+        again_timer.spread,
         engine_timer.spread,
         max(found["graph"] for found in counts),
         max(found["statistics"] for found in counts),
@@ -230,6 +233,7 @@ def main() -> int:
             figures = found[objects] = measure(root, objects, options.calls, options.profile)
             print(f"{objects:>7,} objects ({time.perf_counter() - start:.0f} s, {support.machine()})")
             print(f"    retrieve  {figures.retrieve}  {figures.sections:.1f} memories a pack")
+            print(f"    again     {figures.again}")
             print(f"    engine    {figures.engine}")
             print(
                 f"    asks      {figures.round_trips} round trips, {figures.statistics_queries} statistics "
