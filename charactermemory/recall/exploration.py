@@ -17,8 +17,8 @@ from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood
 from charactermemory.ports.statistics import Hint
 from charactermemory.recall.bearings import Cues, Spot
 from charactermemory.recall.context import GraphLimits
-from charactermemory.recall.expansion import Near, Walk, neighbours_of
-from charactermemory.recall.selectivity import count_scope
+from charactermemory.recall.expansion import Near, Pair, Walk, neighbours_of
+from charactermemory.recall.selectivity import Plan, count_scope
 from charactermemory.recall.standing import ASSUMED, Standing, hinted
 from charactermemory.recall.trust import Trust
 
@@ -78,9 +78,16 @@ class Explorer:
     """
 
     def __init__(
-        self, graph: GraphStore, trust: Trust, cues: Cues, limits: GraphLimits, policy: LifecyclePolicy
+        self,
+        graph: GraphStore,
+        trust: Trust,
+        cues: Cues,
+        limits: GraphLimits,
+        policy: LifecyclePolicy,
+        plans: Mapping[MemoryObjectRef, Plan],
     ) -> None:
         """Make an explorer; nothing is read yet."""
+        self._plans = plans
         self._graph = graph
         self._trust = trust
         self._cues = cues
@@ -177,7 +184,8 @@ class Explorer:
     def _spared(self, nodes: Iterable[MemoryObjectRef]) -> list[tuple[MemoryObjectRef, RelationType]]:
         """Return the hubs and relations of which the statistics know a better choice than some edges.
 
-        Not those of an episode: which of its turns the topic found is known here alone.
+        Not those of an episode: which of its turns the topic found is known here alone. Nor any of which the
+        counters tell that the statistics know fewer than would be kept.
         """
         if not self._sparing:
             return []
@@ -187,7 +195,13 @@ class Explorer:
             if node.object_type in SPARED_TYPES
             for relation, kind in HUB_PAIRS.items()
             if relation in self._limits.relations and kind in self._limits.types
+            if not self._knows_few(node, (relation, kind))
         ]
+
+    def _knows_few(self, hub: MemoryObjectRef, pair: Pair) -> bool:
+        plan = self._plans.get(hub)
+        count = plan.count(pair) if plan else None
+        return count is not None and count < self._limits.max_fanout_per_node
 
     def _wanting(
         self,

@@ -59,7 +59,7 @@ def retrieve(
         Walk(root.ref, limits, plans[root.ref].overrides if root.ref in plans else NO_OVERRIDES)
         for root in roots.selected
     ]
-    explorer = Explorer(stores.graph, trust, cues, limits, policy)
+    explorer = Explorer(stores.graph, trust, cues, limits, policy, plans)
     found = explorer.explore(walks)
     link_ids = _link_ids(stores.graph, walks) if context.include_trace else {}
     considered = everything(walks)

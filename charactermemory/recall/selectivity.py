@@ -76,8 +76,16 @@ class Plan:
 
     def score(self, pair: Pair) -> float | None:
         """Return how selective the notion is along one pair; None where the statistics do not tell."""
-        rows = (row for row in self.decisions if (row.relation, row.object_type) == pair)
-        return next((row.score for row in rows), None)
+        decision = self._decision(pair)
+        return decision.score if decision else None
+
+    def count(self, pair: Pair) -> int | None:
+        """Return how many objects in scope it has along one pair; None where the statistics do not tell."""
+        decision = self._decision(pair)
+        return decision.entity_count if decision else None
+
+    def _decision(self, pair: Pair) -> SelectivityDecision | None:
+        return next((row for row in self.decisions if (row.relation, row.object_type) == pair), None)
 
 
 class Planner:

@@ -233,6 +233,23 @@ def test_statistics_are_asked_seldom(world: World, named: int, turns: int) -> No
     assert 1 < len(world.statistics.names()) <= MAX_STATISTICS_QUERIES
 
 
+def test_a_crowd_of_which_nearly_all_was_forgotten_is_asked_for_once(world: World) -> None:
+    """The counters tell that the statistics' best would be too few to take the crowd's place."""
+    items = life()
+    person, happened = items[0], next(item for item in items if item.ref.object_type == "episode")
+    crowd = [belief(happened, id=numbered_id(20_000 + n), entity_ids=(person.id,)) for n in range(90)]
+    world.store(*items, *crowd)
+    world.forget(*crowd[3:])
+    said = [item for item in items if item.ref.object_type == "observation"]
+    world.vectors.script(dense=[(item, 0.9 - n / 1_000) for n, item in enumerate(said[:96])])
+
+    found = refs_in(world.retrieve(anchors=(person.id,)))
+
+    assert world.graph.names().count("neighbours") == GraphLimits().max_depth
+    assert len(world.statistics.names()) == MAX_STATISTICS_QUERIES
+    assert not {item.ref for item in crowd[3:]} & set(found)
+
+
 @pytest.mark.parametrize("trusted", [True, False])
 def test_statistics_that_are_wrong_hide_nothing(world: World, trusted: bool) -> None:
     happened = episode()
