@@ -26,6 +26,8 @@ Overrides = Mapping[Pair, int]
 """Fan-outs of a root by pair, from its selectivity; pairs without one have the static cap."""
 
 NO_OVERRIDES: Overrides = {}
+Tie = tuple[MemoryObjectRef, int, bool]
+"""The neighbour, which sorts by its id and type, the rank of the relation, and whether the edge comes in."""
 
 
 class Near(NamedTuple):
@@ -34,7 +36,7 @@ class Near(NamedTuple):
     edge: Edge
     other: MemoryObjectRef
     pair: Pair
-    tie: tuple[int, int, int, bool]
+    tie: Tie
 
 
 Surroundings = Mapping[MemoryObjectRef, Sequence[Near]]
@@ -47,16 +49,15 @@ def neighbours_of(node: MemoryObjectRef, around: Neighbourhood, limits: GraphLim
     Ties are settled by id, type rank, relation rank, outgoing before incoming.
     """
     relations, types = limits.relations, limits.types
-    return tuple(
-        Near(
-            edge,
-            other,
-            (edge.relation, other.object_type),
-            (other.id.int, other.object_type.rank, edge.relation.rank, edge.source != node),
-        )
-        for edge in around.edges
-        if edge.relation in relations and (other := edge.other(node)).object_type in types
-    )
+    found = []
+    for edge in around.edges:
+        source, relation, target = edge
+        incoming = source != node
+        other = source if incoming else target
+        if relation in relations and other.object_type in types:
+            tie = (other, relation.rank, incoming)
+            found.append(Near(edge, other, (relation, other.object_type), tie))
+    return tuple(found)
 
 
 class Bounded(NamedTuple):
@@ -79,6 +80,15 @@ class Utilization(NamedTuple):
     retained: int
     omitted: int
     at_least: bool
+
+
+class _Expanded(NamedTuple):
+    """One node that was expanded: the neighbours that policy admits, those kept, whether it has more."""
+
+    node: MemoryObjectRef
+    admissible: Sequence[tuple[Near, Standing]]
+    kept: Sequence[Near]
+    capped: bool
 
 
 @dataclass
@@ -104,15 +114,17 @@ class Walk:
     arrived: dict[MemoryObjectRef, Edge] = field(default_factory=dict)
     relations: dict[Edge, int] = field(default_factory=dict)
     filtered: dict[MemoryObjectRef, Denial] = field(default_factory=dict)
-    utilization: list[Utilization] = field(default_factory=list)
     failure: Bounded | None = None
     frontier: list[MemoryObjectRef] = field(default_factory=list)
     depth: int = 0
     missing: bool = False
+    _expanded: list[_Expanded] = field(default_factory=list, init=False)
+    _total_cap: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         if self.root.object_type is ObjectType.MEMORY_LINK:
             raise UnsupportedExpansionRoot(self.root)
+        self._total_cap = min(self.limits.max_fanout_per_node, self.limits.max_hub_edges)
 
     def begin(self, standing: Standing) -> None:
         """Stand at the root: missing before bounded, bounded before left out (recall.md §5.1)."""
@@ -131,6 +143,26 @@ class Walk:
         return [
             edge for edge in self.relations if edge.source in self.visited and edge.target in self.visited
         ]
+
+    def utilization(self) -> list[Utilization]:
+        """Return how the neighbours of the nodes that were expanded met the caps, by node and pair in order."""
+        rows = []
+        for node, admissible, kept, capped in self._expanded:
+            found = Counter(near.pair for near, _ in admissible)
+            held = Counter(near.pair for near in kept)
+            rows += [
+                Utilization(
+                    node=node,
+                    pair=pair,
+                    configured_cap=self.limits.max_fanout_per_node,
+                    selected_cap=self._cap(node, pair),
+                    retained=held[pair],
+                    omitted=found[pair] - held[pair],
+                    at_least=capped,
+                )
+                for pair in sorted(found, key=lambda item: (item[0].rank, item[1].rank))
+            ]
+        return rows
 
     def contested(self, around: Surroundings) -> set[MemoryObjectRef]:
         """Return the neighbours of this layer that a cap may choose among, so that their standing matters."""
@@ -195,7 +227,7 @@ class Walk:
             self._fail("hub_limit", node)
         retained = self._retain(node, admissible[: self.limits.max_hub_edges + spare], spare)
         kept = [near for near, standing in retained if standing.considered]
-        self._record_utilization(node, admissible, kept, capped)
+        self._expanded.append(_Expanded(node, admissible, kept, capped))
         reached = [near.other for near in kept if self._reach(near, spare)]
         if len(kept) < len(retained) and len(self.visited) >= self.limits.max_nodes:
             self._fail("node_limit", retained[len(kept)][0].other)
@@ -228,9 +260,7 @@ class Walk:
         self.arrived[near.other] = near.edge
         return True
 
-    def _best_first(
-        self, candidate: tuple[Near, Standing]
-    ) -> tuple[bool, int, float, float, tuple[int, int, int, bool]]:
+    def _best_first(self, candidate: tuple[Near, Standing]) -> tuple[bool, int, float, float, Tie]:
         near, standing = candidate
         group = 0
         for favoured in self.favoured:
@@ -242,35 +272,9 @@ class Walk:
     def _stand_at(self, nodes: list[MemoryObjectRef]) -> None:
         self.frontier = nodes if self.depth < self.limits.max_depth else []
 
-    @property
-    def _total_cap(self) -> int:
-        return min(self.limits.max_fanout_per_node, self.limits.max_hub_edges)
-
     def _cap(self, node: MemoryObjectRef, pair: Pair) -> int:
         static = self.limits.max_fanout_per_node
         return min(self.overrides.get(pair, static), static) if node == self.root else static
 
     def _fail(self, reason: BoundReason, at: MemoryObjectRef) -> None:
         self.failure = self.failure or Bounded(reason, at)
-
-    def _record_utilization(
-        self,
-        node: MemoryObjectRef,
-        admissible: Sequence[tuple[Near, Standing]],
-        kept: Sequence[Near],
-        capped: bool,
-    ) -> None:
-        found = Counter(near.pair for near, _ in admissible)
-        held = Counter(near.pair for near in kept)
-        for pair in sorted(found, key=lambda item: (item[0].rank, item[1].rank)):
-            self.utilization.append(
-                Utilization(
-                    node=node,
-                    pair=pair,
-                    configured_cap=self.limits.max_fanout_per_node,
-                    selected_cap=self._cap(node, pair),
-                    retained=held[pair],
-                    omitted=found[pair] - held[pair],
-                    at_least=capped,
-                )
-            )

@@ -171,9 +171,9 @@ class Explorer:
             if around.capped:
                 self.found.capped.add(node)
                 self.found.crowds.update((node, relation) for relation, _ in around.capped)
-            more = [edge for edge in best.get(node, ()) if edge not in around.edges]
-            self.found.suggested.update(more)
-            around = Neighbourhood((*around.edges, *more), around.capped)
+            if more := [edge for edge in best.get(node, ()) if edge not in around.edges]:
+                self.found.suggested.update(more)
+                around = Neighbourhood((*around.edges, *more), around.capped)
             self.found.around[node] = neighbours_of(node, around, self._limits)
 
     @property

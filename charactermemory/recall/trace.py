@@ -155,5 +155,5 @@ def _utilization(walk: Walk) -> list[FanoutUtilization]:
             omitted_by_fanout_count=row.omitted,
             at_least=row.at_least,
         )
-        for row in walk.utilization
+        for row in walk.utilization()
     ]

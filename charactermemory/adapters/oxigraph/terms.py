@@ -45,6 +45,7 @@ def object_iri(object_type: ObjectType, object_id: MemoryId) -> NamedNode:
     return NamedNode(f"{BASE}{object_type}:{object_id}")
 
 
+@lru_cache(maxsize=4096)
 def ref_iri(ref: MemoryObjectRef) -> NamedNode:
     """Return the node of a reference."""
     return object_iri(ref.object_type, ref.id)
@@ -116,12 +117,7 @@ def place_of(term: Term) -> tuple[MemoryId, int]:
     """
     if not isinstance(term, NamedNode):
         raise ValueError("no turn")
-    return _place_named(term.value)
-
-
-@lru_cache(maxsize=8_192)
-def _place_named(name: str) -> tuple[MemoryId, int]:
-    head, _, position = name.rpartition(":turn:")
+    head, _, position = term.value.rpartition(":turn:")
     return UUID(head.removeprefix(f"{BASE}episode:")), int(position)
 
 
