@@ -125,10 +125,10 @@ class SqliteStatistics:
                 relation, object_type = pair
                 place = relation.rank, object_type.rank
                 if row := everywhere.get(place):
-                    overall[pair] = _count(row, f"all {relation.value} {object_type.value}")
+                    overall[pair] = _count(row, "all", pair)
                 for hub, counters in at_hubs.items():
                     if row := counters.get(place):
-                        at[hub, pair] = _count(row, f"{hub} {relation.value} {object_type.value}")
+                        at[hub, pair] = _count(row, hub, pair)
         except RetrievalStatsStoreError as found:
             error = found
         return Counts(_health(cause), overall, at, error)
@@ -154,10 +154,11 @@ class SqliteStatistics:
                 rows: list[_EdgeRow] = []
                 for standing in STANDINGS[scope]:
                     rows += connection.execute(_BEST, (*place, standing, limit))
+                if not rows:
+                    continue
                 rows.sort(key=_worth)
-                if rows:
-                    found[key] = [ref_of(row[3], object_type.rank) for row in rows[:limit]]
-                if rows and object_type is not ObjectType.ENTITY:
+                found[key] = [ref_of(row[3], object_type.rank) for row in rows[:limit]]
+                if object_type is not ObjectType.ENTITY:
                     for ref, (stands, salience, memory_time, _) in zip(found[key], rows, strict=False):
                         hints[ref] = hint_of(stands, salience, seconds(memory_time))
             hints.update(_hints(connection, generation, others))
@@ -264,8 +265,9 @@ def _counters(connection: sqlite3.Connection, select: str, *key: object) -> _Cou
     return {(row[0], row[1]): row[2:] for row in connection.execute(select, key)}
 
 
-def _count(row: tuple[int, int, int], what: str) -> Count:
+def _count(row: tuple[int, int, int], whose: MemoryObjectRef | str, pair: Pair) -> Count:
     if min(row) < 0:
+        what = f"{whose} {pair[0].value} {pair[1].value}"
         raise RetrievalStatsStoreError(
             "negative_counter", f"{what} reads {row}; rebuild the statistics from the graph"
         )
