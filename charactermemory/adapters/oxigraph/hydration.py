@@ -6,7 +6,7 @@ An object is active only where the graph says so in a token we know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, NoReturn
@@ -25,10 +25,8 @@ from charactermemory.adapters.oxigraph.mapping import (
     SCENE_FIELDS,
     SETTING_FIELDS,
     Field,
-    scene_iri,
-    setting_iri,
 )
-from charactermemory.adapters.oxigraph.terms import REFERENCE, part_number, place_of, ref_iri
+from charactermemory.adapters.oxigraph.terms import INTEGER, REFERENCE, part_number, place_of
 from charactermemory.domain.beliefs import BeliefAssertion
 from charactermemory.domain.kinds import RelationType, RetentionState
 from charactermemory.domain.lifecycle import Stored
@@ -78,74 +76,117 @@ PARTICIPANT_PREDICATES = _predicates(PARTICIPANT_FIELDS)
 CUSTOM_VALUE_PREDICATES = _predicates(CUSTOM_VALUE_FIELDS)
 ASSERTION_PREDICATES = _predicates(ASSERTION_FIELDS)
 
+_Reader = tuple[str, str, Callable[[Term], Any], bool]
+"""Of a plain field: its name, that of its predicate, how its term is read, and whether it must be there."""
 
-def broken(node: NamedNode, predicate: NamedNode, problem: str) -> NoReturn:
+
+def _readers(fields: Iterable[Field]) -> tuple[_Reader, ...]:
+    return tuple((item.name, item.predicate.value, item.codec.read, item.required) for item in fields)
+
+
+_READERS = {object_type: _readers(fields) for object_type, fields in FIELDS.items()}
+_SCENE = _readers(SCENE_FIELDS)
+_SETTING = _readers(SETTING_FIELDS)
+_PARTICIPANT = _readers(PARTICIPANT_FIELDS)
+_CUSTOM_VALUE = _readers(CUSTOM_VALUE_FIELDS)
+_ASSERTION = _readers(ASSERTION_FIELDS)
+
+
+def broken(node: NamedNode, predicate: NamedNode | str, problem: str) -> NoReturn:
     """Raise the hydration error of one predicate of one node."""
-    name = predicate.value.removeprefix(cm.VOCABULARY)
-    raise GraphQueryError(kind="hydration", detail=f"{node.value} {name}: {problem}") from None
+    name = predicate if isinstance(predicate, str) else predicate.value
+    detail = f"{node.value} {name.removeprefix(cm.VOCABULARY)}: {problem}"
+    raise GraphQueryError(kind="hydration", detail=detail) from None
+
+
+def unreadable(node: NamedNode, predicate: NamedNode | str, error: ValueError) -> NoReturn:
+    """Raise the hydration error of a term that cannot be read. Only our own codecs say why without its text."""
+    broken(node, predicate, str(error) if type(error) is ValueError else "unreadable")
 
 
 @dataclass(slots=True)
 class Node:
-    """What was read under one node, by predicate."""
+    """What was read under one node, by the predicate's name: Python remembers a text's hash, the library none."""
 
     iri: NamedNode
-    terms: dict[NamedNode, list[Term]] = field(default_factory=dict)
+    terms: dict[str, list[Term]] = field(default_factory=dict)
 
-    def add(self, predicate: NamedNode, term: Term) -> None:
+    def add(self, predicate: str, term: Term) -> None:
         """Note one triple."""
-        self.terms.setdefault(predicate, []).append(term)
+        found = self.terms.get(predicate)
+        if found is None:
+            self.terms[predicate] = [term]
+        else:
+            found.append(term)
+
+    def of(self, predicate: NamedNode) -> Sequence[Term]:
+        """Return the terms of a predicate as they were read."""
+        return self.terms.get(predicate.value, ())
 
     def value(self, predicate: NamedNode, read: Callable[[Term], Any]) -> Any:
         """Return the one value of a predicate."""
-        found = self.terms.get(predicate, ())
+        found = self.of(predicate)
         if len(found) != 1:
             broken(self.iri, predicate, "several values" if found else "missing")
         return self._decoded(predicate, read, found[0])
 
     def values(self, predicate: NamedNode, read: Callable[[Term], Any]) -> list[Any]:
         """Return every value of a predicate."""
-        return [self._decoded(predicate, read, term) for term in self.terms.get(predicate, ())]
+        return [self._decoded(predicate, read, term) for term in self.of(predicate)]
 
     def digests(self) -> list[str]:
         """Return the distinct digests, sorted."""
-        return sorted({term.value for term in self.terms.get(cm.DIGEST, ()) if isinstance(term, Literal)})
+        return sorted({term.value for term in self.of(cm.DIGEST) if isinstance(term, Literal)})
 
-    def fields(self, items: Iterable[Field]) -> dict[str, Any]:
+    def fields(self, readers: Iterable[_Reader]) -> dict[str, Any]:
         """Return the values of plain fields by their names; None for an absent field that may be."""
         values: dict[str, Any] = {}
-        for item in items:
-            if item.required or item.predicate in self.terms:
-                values[item.name] = self.value(item.predicate, item.codec.read)
-            else:
-                values[item.name] = None
+        for name, predicate, read, required in readers:
+            found = self.terms.get(predicate)
+            if found is None:
+                if required:
+                    broken(self.iri, predicate, "missing")
+                values[name] = None
+                continue
+            if len(found) > 1:
+                broken(self.iri, predicate, "several values")
+            try:
+                values[name] = read(found[0])
+            except ValueError as error:
+                unreadable(self.iri, predicate, error)
         return values
 
     def _decoded(self, predicate: NamedNode, read: Callable[[Term], Any], term: Term) -> Any:
         try:
             return read(term)
         except ValueError as error:
-            broken(self.iri, predicate, str(error) if type(error) is ValueError else "unreadable")
+            unreadable(self.iri, predicate, error)
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What one query read: nodes, when events suppressed an object, and which memories supersede it."""
+    """What one query read: objects, nodes nested under them, and what others say of their lifecycle.
 
-    nodes: dict[NamedNode, Node] = field(default_factory=dict)
+    Nested nodes go by name; of objects there is when events suppressed them, and which memories supersede them.
+    """
+
+    objects: dict[MemoryObjectRef, Node] = field(default_factory=dict)
+    parts: dict[str, Node] = field(default_factory=dict)
     suppressed_at: dict[MemoryObjectRef, list[datetime]] = field(default_factory=dict)
     superseded_by: dict[MemoryObjectRef, set[MemoryId]] = field(default_factory=dict)
 
-    def node(self, iri: NamedNode) -> Node:
-        """Return the node, an empty one if nothing was read under it yet."""
-        found = self.nodes.get(iri)
+    def part(self, iri: Term) -> Node:
+        """Return a nested node, an empty one if nothing was read under it yet."""
+        if not isinstance(iri, NamedNode):
+            raise GraphQueryError(kind="hydration", detail="a nested node has no name")
+        found = self.parts.get(iri.value)
         if found is None:
-            found = self.nodes[iri] = Node(iri)
+            found = self.parts[iri.value] = Node(iri)
         return found
 
     def contradicts(self, known: Mapping[MemoryObjectRef, Content]) -> bool:
         """Whether an object is stored with another content than is known of it."""
-        nodes = ((self.nodes.get(ref_iri(ref)), content) for ref, content in known.items())
+        nodes = ((self.objects.get(ref), content) for ref, content in known.items())
         return any(node is not None and node.digests() != [content.digest] for node, content in nodes)
 
     def stored(self, ref: MemoryObjectRef, known: Content | None = None) -> Stored | None:
@@ -155,7 +196,7 @@ class Snapshot:
             StoredConflict: it is stored with several digests.
             GraphQueryError: its triples cannot be read.
         """
-        node = self.nodes.get(ref_iri(ref))
+        node = self.objects.get(ref)
         if node is None:
             return None
         digests = node.digests()
@@ -163,7 +204,7 @@ class Snapshot:
             raise StoredConflict(object=ref, digests=tuple(digests))
         if not digests:
             broken(node.iri, cm.DIGEST, "missing")
-        authored = _hydrated(node, ref, self.nodes) if known is None else known.authored
+        authored = _hydrated(node, ref, self.parts) if known is None else known.authored
         successors = sorted(self.superseded_by.get(ref, ()), key=lambda item: item.int)
         changes = self._changes(authored)
         return Stored(
@@ -184,11 +225,9 @@ class Snapshot:
         return {name: value for name, value in effective.items() if getattr(authored, name) != value}
 
 
-def _hydrated(node: Node, ref: MemoryObjectRef, nodes: Mapping[NamedNode, Node]) -> MemoryObject:
-    return _build(node, ref, node.fields(FIELDS[ref.object_type]) | _own(node, ref, nodes))
-
-
-def _build(node: Node, ref: MemoryObjectRef, values: Mapping[str, Any]) -> MemoryObject:
+def _hydrated(node: Node, ref: MemoryObjectRef, parts: Mapping[str, Node]) -> MemoryObject:
+    values = node.fields(_READERS[ref.object_type])
+    values.update(_own(node, ref, parts))
     try:
         return _MODELS[ref.object_type](id=ref.id, **values)
     except ValidationError as error:
@@ -196,14 +235,14 @@ def _build(node: Node, ref: MemoryObjectRef, values: Mapping[str, Any]) -> Memor
         raise GraphQueryError(kind="hydration", detail=f"{node.iri.value} {where}: not valid") from None
 
 
-def _own(node: Node, ref: MemoryObjectRef, nodes: Mapping[NamedNode, Node]) -> dict[str, Any]:
+def _own(node: Node, ref: MemoryObjectRef, parts: Mapping[str, Node]) -> dict[str, Any]:
     match ref.object_type:
         case ObjectType.EPISODE:
-            return {"scene": _scene(node, nodes)}
+            return {"scene": _scene(node, parts)}
         case ObjectType.OBSERVATION:
             return _place(node)
         case ObjectType.DERIVED_MEMORY:
-            return _derived(node, nodes)
+            return _derived(node, parts)
         case ObjectType.MEMORY_LINK:
             return _link(node)
         case _:
@@ -212,21 +251,21 @@ def _own(node: Node, ref: MemoryObjectRef, nodes: Mapping[NamedNode, Node]) -> d
 
 def _place(node: Node) -> dict[str, Any]:
     episode_id, position = node.value(cm.TURN, place_of)
-    if position != node.value(cm.POSITION, lambda term: int(term.value)):  # type: ignore[union-attr]
+    if position != node.value(cm.POSITION, INTEGER.read):
         broken(node.iri, cm.TURN, "another position than the observation's")
     return {"episode_id": episode_id}
 
 
-def _scene(episode: Node, nodes: Mapping[NamedNode, Node]) -> Scene:
-    scene = nodes.get(scene_iri(episode.iri))
-    if scene is None or cm.SCENE not in episode.terms:
+def _scene(episode: Node, parts: Mapping[str, Node]) -> Scene:
+    scene = _part(episode, cm.SCENE, parts)
+    if scene is None:
         broken(episode.iri, cm.SCENE, "missing")
-    values = scene.fields(SCENE_FIELDS)
+    values = scene.fields(_SCENE)
     setting = None
-    if cm.SETTING in scene.terms:
-        place = nodes.get(setting_iri(scene.iri))
-        setting = Setting(**place.fields(SETTING_FIELDS)) if place is not None else Setting()
-    custom = (part.fields(CUSTOM_VALUE_FIELDS) for part in _parts(scene, cm.CUSTOM_VALUE, nodes))
+    if scene.of(cm.SETTING):
+        place = _part(scene, cm.SETTING, parts)
+        setting = Setting(**place.fields(_SETTING)) if place is not None else Setting()
+    custom = [part.fields(_CUSTOM_VALUE) for part in _parts(scene, cm.CUSTOM_VALUE, parts)]
     try:
         zone = timezone(timedelta(minutes=values["offset_minutes"]))
         time = values["instant"].astimezone(zone)
@@ -235,37 +274,51 @@ def _scene(episode: Node, nodes: Mapping[NamedNode, Node]) -> Scene:
     return Scene(
         time=time,
         participants=tuple(
-            Participant(**part.fields(PARTICIPANT_FIELDS)) for part in _parts(scene, cm.PARTICIPANT, nodes)
+            Participant(**part.fields(_PARTICIPANT)) for part in _parts(scene, cm.PARTICIPANT, parts)
         ),
         setting=setting,
         custom_values={part["key"]: part["value"] for part in custom},
     )
 
 
-def _parts(owner: Node, predicate: NamedNode, nodes: Mapping[NamedNode, Node]) -> list[Node]:
+def _part(owner: Node, predicate: NamedNode, parts: Mapping[str, Node]) -> Node | None:
+    """Return what was read under the one node nested under `predicate`; None for nothing."""
+    return parts.get(owner.value(predicate, _name))
+
+
+def _name(term: Term) -> str:
+    if not isinstance(term, NamedNode):
+        raise ValueError("no nested node")
+    return term.value
+
+
+def _parts(owner: Node, predicate: NamedNode, parts: Mapping[str, Node]) -> list[Node]:
     """Return the nodes nested under `predicate` in their order; numbers must run from 1 without gap."""
-    found: dict[int, Node] = {}
-    for term in owner.terms.get(predicate, ()):
-        node = nodes.get(term) if isinstance(term, NamedNode) else None
+    terms = owner.of(predicate)
+    if not terms:
+        return []
+    found: dict[int, Node | None] = {}
+    for term in terms:
         try:
-            found[part_number(term)] = node  # type: ignore[arg-type, assignment]
-        except (AttributeError, ValueError):
+            name = _name(term)
+            found[part_number(name)] = parts.get(name)
+        except ValueError:
             broken(owner.iri, predicate, "no nested node")
     ordered = [found.get(number) for number in range(1, len(found) + 1)]
-    parts = [node for node in ordered if node is not None]
-    if len(parts) != len(owner.terms.get(predicate, ())):
+    nested = [node for node in ordered if node is not None]
+    if len(nested) != len(terms):
         broken(owner.iri, predicate, "a nested node is missing")
-    return parts
+    return nested
 
 
-def _derived(node: Node, nodes: Mapping[NamedNode, Node]) -> dict[str, Any]:
+def _derived(node: Node, parts: Mapping[str, Node]) -> dict[str, Any]:
     def ids(predicate: NamedNode, object_type: ObjectType) -> tuple[MemoryId, ...]:
         refs = node.values(predicate, REFERENCE.read)
         return tuple(ref.id for ref in refs if ref.object_type is object_type)
 
     assertions = []
-    for part in _parts(node, cm.ASSERTION, nodes):
-        values = part.fields(ASSERTION_FIELDS)
+    for part in _parts(node, cm.ASSERTION, parts):
+        values = part.fields(_ASSERTION)
         del values["normalized_name"]  # made from the name
         if values["predicate"] != "known_as":
             broken(part.iri, cm.PREDICATE, "an unknown token")

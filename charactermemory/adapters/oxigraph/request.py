@@ -1,9 +1,14 @@
-"""Content and lifecycle of objects of any types, by one query: of one moment (consistency.md R10a)."""
+"""Content and lifecycle of objects of any types, by one query: of one moment (consistency.md R10a).
+
+Every row is a triple: what is asked of a subject is its own triples, those of nodes nested under it, and those
+that other nodes say of its lifecycle. One number tells subject and predicate.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
@@ -20,33 +25,81 @@ from charactermemory.adapters.oxigraph.hydration import (
     PARTICIPANT_PREDICATES,
     SCENE_PREDICATES,
     SETTING_PREDICATES,
+    Node,
     Snapshot,
 )
-from charactermemory.adapters.oxigraph.mapping import scene_iri, setting_iri
+from charactermemory.adapters.oxigraph.mapping import scene_iri
 from charactermemory.adapters.oxigraph.terms import INSTANT, ref_iri
 from charactermemory.errors import GraphQueryError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 
 ROWS_PER_NODE = 64
-"""Rows read of an object's node on average at most, before it is read field by field; they have about 15."""
+"""Rows read of a node on average at most, before its fields are looked up one by one; most have about 15."""
 
+_NESTED = {
+    cm.SETTING: SETTING_PREDICATES,
+    cm.PARTICIPANT: PARTICIPANT_PREDICATES,
+    cm.CUSTOM_VALUE: CUSTOM_VALUE_PREDICATES,
+    cm.ASSERTION: ASSERTION_PREDICATES,
+}
 _PREDICATES = tuple(
     dict.fromkeys(
         chain(
             *OBJECT_PREDICATES.values(),
             SCENE_PREDICATES,
-            SETTING_PREDICATES,
-            PARTICIPANT_PREDICATES,
-            CUSTOM_VALUE_PREDICATES,
-            ASSERTION_PREDICATES,
+            *_NESTED.values(),
+            (queries.SUPPRESSED_BY, queries.SUPERSEDED_BY),
         )
     )
 )
+_STEP = len(_PREDICATES)
+"""Subjects are numbered in steps of this; what is between tells the predicate."""
+_NAMES = tuple(predicate.value for predicate in _PREDICATES)
 _NUMBERS = {predicate: number for number, predicate in enumerate(_PREDICATES)}
-_NUMBERED = tuple(enumerate(_PREDICATES))
 _HUBS = (ObjectType.ENTITY, ObjectType.MEMORY_THREAD)
 """What is commonly linked to so much that passing over it is no option."""
 _SUPPRESSIBLE = (ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked of a kind of subject: branches of the query, and the predicates that answer."""
+
+    branches: tuple[str, ...]
+    predicates: tuple[NamedNode, ...]
+
+    def __or__(self, other: _Question) -> _Question:
+        return _Question(self.branches + other.branches, self.predicates + other.predicates)
+
+
+def _content(predicates: tuple[NamedNode, ...], sparing: bool) -> _Question:
+    parts = [predicate for predicate in predicates if predicate in _NESTED]
+    own = tuple(map(queries.field, predicates)) if sparing else (queries.ALL,)
+    nested = tuple(map(queries.nested, parts))
+    return _Question(own + nested, (*predicates, *chain(*(_NESTED[part] for part in parts))))
+
+
+def _lifecycle(object_type: ObjectType) -> _Question:
+    question = _Question((), ())
+    if object_type in _SUPPRESSIBLE:
+        question |= _Question((queries.SUPPRESSION,), (queries.SUPPRESSED_BY,))
+    if object_type is ObjectType.DERIVED_MEMORY:
+        question |= _Question((queries.SUCCESSION,), (queries.SUPERSEDED_BY,))
+    return question
+
+
+def _of_objects(sparing: bool) -> dict[ObjectType, _Question]:
+    return {
+        object_type: _content(predicates, sparing or object_type in _HUBS) | _lifecycle(object_type)
+        for object_type, predicates in OBJECT_PREDICATES.items()
+    }
+
+
+_OF_OBJECTS = {sparing: _of_objects(sparing) for sparing in (False, True)}
+_OF_SCENES = {sparing: _content(SCENE_PREDICATES, sparing) for sparing in (False, True)}
+_OF_KNOWN = {
+    object_type: _content((cm.DIGEST,), sparing=True) | _lifecycle(object_type) for object_type in ObjectType
+}
 
 
 def snapshot(
@@ -56,103 +109,69 @@ def snapshot(
     known: Container[MemoryObjectRef],
 ) -> Snapshot:
     """Return what is stored of `refs`; of those among `known` digest and lifecycle alone."""
-    request = _Request(graph, refs, known)
-    rows = connection.query(request.text())
-    if request.overflowed(rows):
-        rows = connection.query(request.text(sparing=True))
+    request = _Request(refs, known)
+    rows = connection.query(request.text(graph, sparing=False))
+    if len(rows) >= request.limit:  # somebody has so many links that fields may be missing
+        rows = connection.query(request.text(graph, sparing=True))
     return request.collect(rows)
 
 
 class _Request:
-    """One snapshot query for objects of any types, and how its rows are put together.
+    """One query for objects of any types, and how its rows are put together."""
 
-    Of objects whose content is known it asks for digest and lifecycle alone.
-    """
+    def __init__(self, refs: Sequence[MemoryObjectRef], known: Container[MemoryObjectRef]) -> None:
+        self._refs = refs
+        self._known: defaultdict[ObjectType, list[int]] = defaultdict(list)
+        self._unknown: defaultdict[ObjectType, list[int]] = defaultdict(list)
+        for number, ref in enumerate(refs):
+            (self._known if ref in known else self._unknown)[ref.object_type].append(number)
+        self._nodes = [ref_iri(ref) for ref in refs]
+        episodes = self._unknown[ObjectType.EPISODE]
+        self._scenes = range(len(self._nodes), len(self._nodes) + len(episodes))
+        self._nodes += [scene_iri(self._nodes[number]) for number in episodes]
 
-    def __init__(
-        self, graph: NamedNode, refs: Sequence[MemoryObjectRef], known: Container[MemoryObjectRef]
-    ) -> None:
-        self._graph = graph
-        self._limit = 0
-        self._subjects = [ref_iri(ref) for ref in refs]
-        self._refs = list(refs)
-        numbered = list(enumerate(zip(refs, self._subjects, strict=True)))
-        self._known = [(number, node) for number, (ref, node) in numbered if ref in known]
-        self._unknown: defaultdict[ObjectType, list[tuple[int, NamedNode]]] = defaultdict(list)
-        for number, (ref, node) in numbered:
-            if ref not in known:
-                self._unknown[ref.object_type].append((number, node))
-        self._suppressible = [
-            (number, node) for number, (ref, node) in numbered if ref.object_type in _SUPPRESSIBLE
-        ]
-        self._derived = [
-            (number, node) for number, (ref, node) in numbered if ref.object_type is ObjectType.DERIVED_MEMORY
-        ]
+    @property
+    def limit(self) -> int:
+        """Rows that are read at most, unless sparingly."""
+        return ROWS_PER_NODE * (len(self._nodes) + 1)
 
-    def _numbered(self, ref: MemoryObjectRef, node: NamedNode) -> tuple[int, NamedNode]:
-        self._subjects.append(node)
-        self._refs.append(ref)
-        return len(self._subjects) - 1, node
-
-    def overflowed(self, rows: Sequence[Row]) -> bool:
-        """Whether some object may have so many links that its fields are missing; then ask sparingly."""
-        return 0 < self._limit <= len(rows)
-
-    def text(self, sparing: bool = False) -> str:
+    def text(self, graph: NamedNode, sparing: bool) -> str:
         """Return the query; with `sparing` it looks up field by field and leaves links alone."""
-        groups = []
-        passed: list[tuple[int, NamedNode]] = []
-        for object_type, subjects in self._unknown.items():
-            if sparing or object_type in _HUBS:
-                groups.append(self._fields(subjects, OBJECT_PREDICATES[object_type]))
-            else:
-                passed += subjects
-        if self._known:
-            groups.append(queries.one_field(self._graph, self._known, _NUMBERS[cm.DIGEST], cm.DIGEST))
-        if self._suppressible:
-            groups.append(queries.suppressions(self._graph, self._suppressible))
-        if self._derived:
-            groups.append(queries.successions(self._graph, self._derived))
-        if derived := self._unknown.get(ObjectType.DERIVED_MEMORY):
-            groups.append(self._parts(derived, cm.ASSERTION, ASSERTION_PREDICATES))
-        if episodes := self._unknown.get(ObjectType.EPISODE):
-            owners = [self._refs[number] for number, _ in episodes]
-            scenes = [self._numbered(ref, scene_iri(ref_iri(ref))) for ref in owners]
-            settings = [self._numbered(ref, setting_iri(scene_iri(ref_iri(ref)))) for ref in owners]
-            if sparing:
-                groups.append(self._fields(scenes, SCENE_PREDICATES))
-                groups.append(self._fields(settings, SETTING_PREDICATES))
-            else:
-                passed += [*scenes, *settings]
-            groups.append(self._parts(scenes, cm.PARTICIPANT, PARTICIPANT_PREDICATES))
-            groups.append(self._parts(scenes, cm.CUSTOM_VALUE, CUSTOM_VALUE_PREDICATES))
-        if passed:
-            self._limit = ROWS_PER_NODE * (len(passed) + 1)
-            groups.append(queries.whole(self._graph, passed, _NUMBERED, self._limit))
-        return queries.snapshot(groups)
-
-    def _fields(self, subjects: list[tuple[int, NamedNode]], predicates: Sequence[NamedNode]) -> str:
-        return queries.crossed(self._graph, subjects, _numbered(predicates))
-
-    def _parts(
-        self, owners: list[tuple[int, NamedNode]], predicate: NamedNode, predicates: Iterable[NamedNode]
-    ) -> str:
-        return queries.parts(self._graph, owners, predicate, _numbered(predicates))
+        asked = [
+            *((_OF_OBJECTS[sparing][kind], numbers) for kind, numbers in self._unknown.items()),
+            (_OF_SCENES[sparing], self._scenes),
+            *((_OF_KNOWN[kind], numbers) for kind, numbers in self._known.items()),
+        ]
+        asked = [(question, numbers) for question, numbers in asked if numbers]
+        groups = [
+            queries.met(
+                graph, ((number * _STEP, self._nodes[number]) for number in numbers), question.branches
+            )
+            for question, numbers in asked
+        ]
+        predicates = dict.fromkeys(chain(*(question.predicates for question, _ in asked)))
+        numbered = [(_NUMBERS[predicate], predicate) for predicate in predicates]
+        return queries.gathered(groups, numbered, None if sparing else self.limit)
 
     def collect(self, rows: Iterable[Row]) -> Snapshot:
         """Put the rows together."""
         snapshot = Snapshot()
-        for subject, kind, value, node in rows:
-            if kind is None or value is None:
+        nodes = [Node(node) for node in self._nodes]
+        for key, value, other in rows:
+            if key is None or value is None:
                 continue
-            number, what = found_number(subject), found_number(kind)
-            if what >= 0:
-                owner = node if isinstance(node, NamedNode) else self._subjects[number]
-                snapshot.node(owner).add(_PREDICATES[what], value)
-            elif what == queries.SUPPRESSION:
-                snapshot.suppressed_at.setdefault(self._refs[number], []).append(_instant(value, node))
-            elif what == queries.SUCCESSION:
+            number, what = divmod(found_number(key), _STEP)
+            predicate = _PREDICATES[what]
+            if predicate is queries.SUPPRESSED_BY:
+                snapshot.suppressed_at.setdefault(self._refs[number], []).append(_instant(value, other))
+            elif predicate is queries.SUPERSEDED_BY:
                 snapshot.superseded_by.setdefault(self._refs[number], set()).add(found_ref(value).id)
+            elif other is None:
+                nodes[number].add(_NAMES[what], value)
+            else:
+                snapshot.part(other).add(_NAMES[what], value)
+        snapshot.objects = {ref: node for ref, node in zip(self._refs, nodes, strict=False) if node.terms}
+        snapshot.parts |= {node.iri.value: node for node in nodes[len(self._refs) :] if node.terms}
         return snapshot
 
 
@@ -161,7 +180,3 @@ def _instant(term: Term, event: Term | None) -> datetime:
         return INSTANT.read(term)  # type: ignore[no-any-return]
     except ValueError:
         raise GraphQueryError(kind="hydration", detail=f"{label(event)} at: unreadable") from None
-
-
-def _numbered(predicates: Iterable[NamedNode]) -> list[tuple[int, NamedNode]]:
-    return [(_NUMBERS[item], item) for item in predicates]

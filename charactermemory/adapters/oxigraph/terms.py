@@ -121,13 +121,13 @@ def place_of(term: Term) -> tuple[MemoryId, int]:
     return UUID(head.removeprefix(f"{BASE}episode:")), int(position)
 
 
-def part_number(term: NamedNode) -> int:
-    """Return the number of a nested node.
+def part_number(name: str) -> int:
+    """Return the number of a nested node, by its name.
 
     Raises:
         ValueError: it has none.
     """
-    return int(term.value.rpartition(":")[2])
+    return int(name.rpartition(":")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,8 @@ def _lexical(term: Term, datatype: NamedNode) -> str:
 
 def _read_instant(term: Term) -> datetime:
     value = datetime.fromisoformat(_lexical(term, XSD_DATE_TIME))
+    if value.tzinfo is UTC:
+        return value
     if value.tzinfo is None:
         raise ValueError("a time without zone")
     return value.astimezone(UTC)
@@ -165,7 +167,11 @@ def _read_notion(term: Term) -> MemoryId:
     return ref.id
 
 
-STRING = Codec(lambda value: Literal(value), lambda term: _lexical(term, XSD_STRING))
+def _read_string(term: Term) -> str:
+    return _lexical(term, XSD_STRING)
+
+
+STRING = Codec(lambda value: Literal(value), _read_string)
 INTEGER = Codec(
     lambda value: Literal(str(value), datatype=XSD_INTEGER), lambda term: int(_lexical(term, XSD_INTEGER))
 )
@@ -180,11 +186,11 @@ REFERENCE = Codec(ref_iri, ref_of)
 
 def token_codec(kind: type[StrEnum]) -> Codec:
     """Return the codec of a closed vocabulary; an unknown token cannot be read."""
-    members = {member.value: member for member in kind}
     terms = {member: Literal(member.value) for member in kind}
+    members: dict[Term, StrEnum] = {term: member for member, term in terms.items()}
 
     def read(term: Term) -> StrEnum:
-        member = members.get(_lexical(term, XSD_STRING))
+        member = members.get(term)
         if member is None:
             raise ValueError("an unknown token")
         return member
