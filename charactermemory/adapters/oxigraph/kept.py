@@ -91,6 +91,8 @@ class Current(Generic[_Key, _Value]):
             if version is not None and version - 1 == self._version:
                 self._kept.drop(touched)
                 self._version = version
+            elif version is not None:
+                self._move_to(version)
 
     def _move_to(self, version: int) -> None:
         if version != self._version:

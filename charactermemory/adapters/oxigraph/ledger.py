@@ -117,8 +117,8 @@ class Ledger:
         if not tokens:
             return nodes
         subjects = [(token, receipt_iri(token)) for token in tokens]
-        group = queries.crossed(self._graph, subjects, enumerate(_PREDICATES))
-        for token, kind, value, *_ in self._connection.query(queries.snapshot([group])):
+        text = queries.crossed(self._graph, subjects, enumerate(_PREDICATES))
+        for token, kind, value in self._connection.query(text):
             number = found_number(token)
             if value is not None:
                 node = nodes.setdefault(number, Node(receipt_iri(number)))

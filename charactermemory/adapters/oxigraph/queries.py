@@ -38,14 +38,10 @@ def numbered(variable: str, number: str, terms: Numbered) -> str:
 
 
 def crossed(graph: NamedNode, subjects: Numbered, predicates: Numbered) -> str:
-    """Return the group that reads some predicates of some subjects: ?j subject, ?i predicate, ?o object."""
+    """Return the query for some predicates of some subjects: ?j subject, ?i predicate, ?o object."""
     asked = f"{numbered('s', 'j', subjects)} {numbered('p', 'i', predicates)}"
-    return f"{{ {{ SELECT ?s ?j ?p ?i WHERE {{ {asked} }} }} GRAPH {graph} {{ ?s ?p ?o }} }}"
-
-
-def snapshot(groups: Sequence[str]) -> str:
-    """Return the one query of several such groups."""
-    return f"SELECT ?j ?i ?o ?n WHERE {{ {' UNION '.join(groups)} }}"
+    cross = f"{{ SELECT ?s ?j ?p ?i WHERE {{ {asked} }} }}"
+    return f"SELECT ?j ?i ?o WHERE {{ {cross} GRAPH {graph} {{ ?s ?p ?o }} }}"
 
 
 ALL = "?s ?q ?o"
@@ -82,7 +78,7 @@ def met(graph: NamedNode, subjects: Numbered, branches: Iterable[str]) -> str:
     return f"{{ {numbered('s', 'j', subjects)} GRAPH {graph} {{ {union} }} }}"
 
 
-def gathered(groups: Sequence[str], predicates: Numbered, limit: int | None) -> str:
+def snapshot(groups: Sequence[str], predicates: Numbered, limit: int | None) -> str:
     """Return the one query of several `met` groups, cut off at `limit` rows: ?k, ?o, ?n.
 
     ?k is the sum of the subject's and the predicate's number; it is unbound where the predicate is another, and

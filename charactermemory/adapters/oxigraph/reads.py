@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from itertools import chain, islice
+from typing import TypeVar
 
 from pyoxigraph import Literal, NamedNode, Triple
 
@@ -19,7 +19,7 @@ from charactermemory.adapters.oxigraph.answers import found_ref, label
 from charactermemory.adapters.oxigraph.connection import Connection, Pattern, Row, Term
 from charactermemory.adapters.oxigraph.contents import Content, Contents
 from charactermemory.adapters.oxigraph.given_names import GivenNames
-from charactermemory.adapters.oxigraph.kept import Places
+from charactermemory.adapters.oxigraph.kept import Current, Places
 from charactermemory.adapters.oxigraph.neighbours import Neighbours
 from charactermemory.adapters.oxigraph.terms import (
     edge_iri,
@@ -40,6 +40,8 @@ CHUNK = 500
 
 Item = TypeVar("Item")
 
+STANDING = 4_096
+"""Objects of which the lifecycle is kept with the content, about 700 bytes each beside it."""
 _OBSERVATIONS = f"{cm.BASE}{ObjectType.OBSERVATION.value}:"
 
 
@@ -55,13 +57,6 @@ def sorted_ids(ids: Iterable[MemoryId]) -> tuple[MemoryId, ...]:
     return tuple(sorted(set(ids), key=lambda item: item.int))
 
 
-class _Fresh(NamedTuple):
-    """What the last commit brought, as it stands while the store has this version."""
-
-    version: int | None
-    stored: dict[MemoryObjectRef, Stored]
-
-
 class Reads:
     """The reads of one collection's graph over a connection."""
 
@@ -69,7 +64,7 @@ class Reads:
         self._connection = connection
         self._graph = graph
         self._contents = Contents()
-        self._fresh = _Fresh(None, {})
+        self._standing: Current[MemoryObjectRef, Stored] = Current(STANDING)
         self._places = Places()
         self._spoken = Places()
         self._given_names = GivenNames(connection, graph)
@@ -84,37 +79,54 @@ class Reads:
     ) -> None:
         """Take note of what the holder of the writer lock has just added, alone, as `version` of the store.
 
-        The guard found nothing against it. So until the next update it stands as it was written, unless the
-        commit itself suppressed or superseded something. Where others had a hand in it (`version` None), or
-        wrote since, what stands is read.
+        The guard found nothing against it. So it stands as it was written, and what stood before still does, but
+        for what the commit itself suppressed or superseded. Where others had a hand in it (`version` None), what
+        stands is read.
         """
         self._contents.keep(contents)
         self._given_names.committed(triples, version)
         self._neighbours.committed(triples, version)
-        stored = {}
-        if version is not None and event is None and not any(_supersedes(item.authored) for item in contents):
-            stored = {
-                item.authored.ref: Stored(object=item.authored, digest=item.digest) for item in contents
-            }
-        self._fresh = _Fresh(version, stored)
+        ended = set(event.suppresses if event is not None else ())
+        ended.update(chain(*(_superseded(item.authored) for item in contents)))
+        self._standing.carry(version, ended)
+        self._standing.keep(
+            {
+                item.authored.ref: Stored(object=item.authored, digest=item.digest)
+                for item in contents
+                if item.authored.ref not in ended
+            },
+            version,
+        )
 
     def read(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> dict[MemoryObjectRef, Stored]:
-        """See `GraphStore.read`; one query, so content and lifecycle are of one moment.
+        """See `GraphStore.read`; what is not known to stand as it did is read by one query.
+
+        All is of one moment: that of the query, or the store has not changed between the two.
+        """
+        ordered = list(dict.fromkeys(refs))
+        version = None if anew else self._connection.version()
+        standing = self._standing.among(ordered, version)
+        rest = [ref for ref in ordered if ref not in standing]
+        found = self._stored(rest, anew)
+        if standing and rest and self._connection.version() != version:
+            standing, found = {}, self._stored(ordered, anew)
+        self._standing.keep(found, version)
+        found |= standing
+        return {ref: found[ref] for ref in ordered if ref in found}
+
+    def _stored(self, refs: Sequence[MemoryObjectRef], anew: bool) -> dict[MemoryObjectRef, Stored]:
+        """Read objects by one query.
 
         The digest is always asked for, so a second one under an id raises `StoredConflict` also where the
         content is known. Not seen without `anew` is a value that was changed under a digest that stands.
         """
-        ordered = list(dict.fromkeys(refs))
-        if not ordered:
+        if not refs:
             return {}
-        fresh = self._fresh
-        if not anew and fresh.stored.keys() >= set(ordered) and fresh.version == self._connection.version():
-            return {ref: fresh.stored[ref] for ref in ordered}
-        known = {} if anew else self._contents.among(ordered)
-        snapshot = request.snapshot(self._connection, self._graph, ordered, known)
+        known = {} if anew else self._contents.among(refs)
+        snapshot = request.snapshot(self._connection, self._graph, refs, known)
         if snapshot.contradicts(known):  # the graph went back, and on from there
-            return self.read(ordered, anew=True)
-        stored = ((ref, snapshot.stored(ref, known.get(ref))) for ref in ordered)
+            return self._stored(refs, anew=True)
+        stored = ((ref, snapshot.stored(ref, known.get(ref))) for ref in refs)
         found = {ref: item for ref, item in stored if item is not None}
         self._contents.keep(
             Content(item.authored or item.object, item.digest)
@@ -257,10 +269,12 @@ class Reads:
             yield from self._connection.query(text)
 
 
-def _supersedes(item: MemoryObject) -> bool:
+def _superseded(item: MemoryObject) -> tuple[MemoryObjectRef, ...]:
     if isinstance(item, MemoryLink):
-        return item.relation is RelationType.SUPERSEDES
-    return isinstance(item, DerivedMemory) and bool(item.supersedes)
+        return (item.target,) if item.relation is RelationType.SUPERSEDES else ()
+    if isinstance(item, DerivedMemory):
+        return tuple(MemoryObjectRef.of(ObjectType.DERIVED_MEMORY, old) for old in item.supersedes)
+    return ()
 
 
 def _place(term: Term | None) -> tuple[MemoryId, int]:

@@ -151,7 +151,7 @@ class _Request:
         ]
         predicates = dict.fromkeys(chain(*(question.predicates for question, _ in asked)))
         numbered = [(_NUMBERS[predicate], predicate) for predicate in predicates]
-        return queries.gathered(groups, numbered, None if sparing else self.limit)
+        return queries.snapshot(groups, numbered, None if sparing else self.limit)
 
     def collect(self, rows: Iterable[Row]) -> Snapshot:
         """Put the rows together."""
