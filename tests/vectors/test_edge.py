@@ -101,7 +101,7 @@ def test_high_goes_into_the_same_engine_call_as_the_points_and_ahead_of_deletes(
 
 
 def test_exhaustive_counts_the_scope(open_edge):
-    """The number kept in memory follows every kind of write."""
+    """The number kept in memory follows every kind of write, and the engine is asked for it once."""
     index = open_edge()
     index.write([record(n, ONE) for n in range(1, 6)], [], 1)
     index.write([record(9, ONE, object_type=ObjectType.EPISODE)], [], 1)
@@ -110,12 +110,17 @@ def test_exhaustive_counts_the_scope(open_edge):
         return index.search(ONE, None, 1, scope).dense.completeness.scanned
 
     assert (scanned(*EVERY_TYPE), scanned(ObjectType.OBSERVATION)) == (6, 5)
+    spy = spy_on(index)
     index.write([record(5, ONE), record(6, ONE), record(6, ONE)], [], 2)
     assert (scanned(*EVERY_TYPE), scanned(ObjectType.OBSERVATION)) == (7, 6)
-    index.write([record(7, ONE)], [], 2)
+    index.write([record(7, ONE), record(7, ONE)], [], 2)
     assert scanned(*EVERY_TYPE) == 8
     index.write([], [ref(1), ref(99)], 3)
     assert (scanned(*EVERY_TYPE), scanned(ObjectType.OBSERVATION)) == (7, 6)
+    index.write([record(2, ONE), record(1, ONE)], [ref(2), ref(9, ObjectType.EPISODE), ref(2)], 3)
+    assert (scanned(*EVERY_TYPE), scanned(ObjectType.OBSERVATION), scanned(ObjectType.EPISODE)) == (7, 7, 0)
+    assert "facet" not in spy.calls
+    assert index.count() == 7
 
 
 @pytest.mark.spec("recall-87")

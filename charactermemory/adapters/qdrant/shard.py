@@ -6,6 +6,7 @@ Not locked: the owner (`edge.py`) admits one thread at a time. Edge holds the GI
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -77,7 +78,7 @@ class EdgeGeneration:
         self._size = size
         self._shard = shard
         self._cursor: Cursor | None = None
-        self._counts: dict[str, int] | None = None
+        self._counts: Counter[str] | None = None
         self._only_living_counted: bool | None = None
 
     @classmethod
@@ -259,15 +260,15 @@ class EdgeGeneration:
 
     def _in_scope(self, tokens: list[str] | None) -> int:
         counts = self._type_counts()
-        return sum(counts.values()) if tokens is None else sum(counts.get(token, 0) for token in tokens)
+        return sum(counts.values()) if tokens is None else sum(counts[token] for token in tokens)
 
-    def _type_counts(self) -> dict[str, int]:
-        """Return how many points each type has; counted once and then kept, a count costs 3 ms at 20,000."""
+    def _type_counts(self) -> Counter[str]:
+        """Return how many points each type has; counted once and then kept, a count costs 15 ms at 100,000."""
         import qdrant_edge as qe
 
         if self._counts is None:
             answer = self._shard.facet(qe.FacetRequest("object_type", limit=_FACET_LIMIT, exact=True))
-            self._counts = {str(hit.value): hit.count for hit in answer.hits}
+            self._counts = Counter({str(hit.value): hit.count for hit in answer.hits})
         return self._counts
 
     def cursor(self) -> Cursor:
@@ -294,20 +295,22 @@ class EdgeGeneration:
             point_id(record.surface.ref, record.surface.surface): (record, vector)
             for record, vector in zip(upserts, vectors, strict=True)
         }
+        named = {point: ref for ref in deletes for point in all_points(ref)}
         cursor = self.cursor()
         raised = Cursor(cursor.applied, max(cursor.high, high))
         ahead = [self._cursor_point(raised)] if raised != cursor else []
         try:
             with engine_errors():
-                gone = self._there([point for ref in deletes for point in all_points(ref)])
-                replaced = self._there(list(points))
-                if gone or replaced:
-                    self._only_living_counted = False
+                gone = self._there(list(named))
                 if gone:
+                    self._only_living_counted = False
                     if ahead:
                         self._upsert(ahead)
                         ahead = []
                     self._shard.update(qe.UpdateOperation.delete_points(list(gone)))
+                replaced = self._there(list(points))
+                if replaced:
+                    self._only_living_counted = False
                 new = [self._point(lexical, point, *values) for point, values in points.items()]
                 if new or ahead:
                     self._upsert(ahead + new)
@@ -315,12 +318,10 @@ class EdgeGeneration:
             self._forget()
             raise
         self._cursor = raised
-        if gone or replaced:
-            self._counts = None
-        elif self._counts is not None:
-            for record in upserts:
-                token = record.surface.ref.object_type.value
-                self._counts[token] = self._counts.get(token, 0) + 1
+        if self._counts is not None:
+            self._counts.subtract(named[point].object_type.value for point in gone)
+            added = [points[point][0].surface.ref for point in points.keys() - set(replaced)]
+            self._counts.update(ref.object_type.value for ref in added)
 
     def _there(self, ids: list[UUID]) -> list[UUID]:
         return [record.id for record in self._retrieve(ids, False)]
