@@ -167,6 +167,28 @@ def test_names_are_looked_up_once_they_are_given(
         assert fresh.notions_known_as(["ada", "ida", "nobody"]) == {"ada": (who.id,), "ida": (who.id,)}
 
 
+def test_where_an_observation_stands_is_known_once_it_was_written_or_read(
+    embedded: Place, recorded: RecordingConnection
+) -> None:
+    store, happened, who = embedded.over(recorded), episode(), notion()
+    said = [observation(happened, n, speaker_entity_id=who.id if n else None) for n in range(3)]
+    stands = {item.id: (happened.id, item.position, item.speaker_entity_id) for item in said}
+    put(store, happened, who, *said)
+
+    def asks(store: OxigraphStore, number: int, speakers: bool) -> list[CallName]:
+        return calls(recorded, lambda: store.places([said[number].id], speakers))
+
+    assert asks(store, 0, False) == asks(store, 1, True) == []
+    assert store.places(stands, speakers=True) == stands
+    fresh = embedded.over(recorded)
+    assert asks(fresh, 0, False) == asks(fresh, 0, True) == ["match"]
+    assert asks(fresh, 1, True) == ["match"]
+    assert asks(fresh, 1, False) == asks(fresh, 1, True) == [], "who spoke was asked along"
+    fresh.read([said[2].ref])
+    assert asks(fresh, 2, False) == asks(fresh, 2, True) == []
+    assert fresh.places(stands, speakers=True) == stands
+
+
 def test_who_is_renamed_meanwhile_is_still_found(embedded: Place) -> None:
     """The names are known of before a commit, the bearers are read after it."""
     who = notion()

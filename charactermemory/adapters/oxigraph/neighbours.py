@@ -43,7 +43,7 @@ class _Asked(NamedTuple):
 
     relations: tuple[RelationType, ...]
     cap: int
-    sparing: tuple[RelationType, ...]
+    sparing: tuple[RelationType, ...] = ()
 
 
 class Neighbours:
@@ -80,7 +80,8 @@ class Neighbours:
         spared: defaultdict[MemoryObjectRef, tuple[RelationType, ...]] = defaultdict(tuple)
         for ref, relation in sparing:
             spared[ref] += (relation,)
-        wanted = {ref: _Asked(distinct, cap, spared.get(ref, ())) for ref in nodes}
+        wanted = dict.fromkeys(nodes, _Asked(distinct, cap))
+        wanted |= {ref: _Asked(distinct, cap, spared[ref]) for ref in wanted if ref in spared}
         known = {
             ref: around
             for ref, (asked, around) in self._kept.among(wanted, version).items()

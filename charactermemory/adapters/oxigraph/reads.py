@@ -7,7 +7,7 @@ others. Two: `head`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -30,7 +30,7 @@ from charactermemory.adapters.oxigraph.terms import (
 )
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecycleEvent, Stored
-from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject
+from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject, Observation
 from charactermemory.errors import GraphQueryError
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, Neighbourhood, Place
@@ -83,7 +83,7 @@ class Reads:
         for what the commit itself suppressed or superseded. Where others had a hand in it (`version` None), what
         stands is read.
         """
-        self._contents.keep(contents)
+        self._learn(contents)
         self._given_names.committed(triples, version)
         self._neighbours.committed(triples, version)
         ended = set(event.suppresses if event is not None else ())
@@ -128,10 +128,12 @@ class Reads:
             return self._stored(refs, anew=True)
         stored = ((ref, snapshot.stored(ref, known.get(ref))) for ref in refs)
         found = {ref: item for ref, item in stored if item is not None}
-        self._contents.keep(
-            Content(item.authored or item.object, item.digest)
-            for ref, item in found.items()
-            if ref not in known
+        self._learn(
+            [
+                Content(item.authored or item.object, item.digest)
+                for ref, item in found.items()
+                if ref not in known
+            ]
         )
         return found
 
@@ -239,10 +241,20 @@ class Reads:
             for item, turn, said in zip(asked, turns, spoken, strict=True)
             if turn
         }
+        self._keep_places(found, speakers)
+        return known | found
+
+    def _learn(self, contents: Sequence[Content]) -> None:
+        """Keep what was written or read, and where the observations among it stand."""
+        self._contents.keep(contents)
+        said = (item.authored for item in contents if isinstance(item.authored, Observation))
+        places = {item.id: Place(item.episode_id, item.position, item.speaker_entity_id) for item in said}
+        self._keep_places(places, speakers=True)
+
+    def _keep_places(self, found: Mapping[MemoryId, Place], speakers: bool) -> None:
         self._places.keep(found)
         if speakers:
             self._spoken.keep(found)
-        return known | found
 
     def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:
         """See `GraphStore.turns`."""
