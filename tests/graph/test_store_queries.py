@@ -24,8 +24,8 @@ from tests.graph.stores import Place
 ATOM = re.compile(
     r"""(?P<literal>"(?:[^"\\\n\r]|\\.)*"|'(?:[^'\\\n\r]|\\.)*') | (?P<iri><[^<>"{}|^`\\\s]*>)""", re.VERBOSE
 )
-SYNTAX = re.compile(r"[A-Za-z0-9_:?.;(){}*+!=><^ \n-]*")
-"""What may stand between the atoms: words, variables, brackets, comparisons, sums."""
+SYNTAX = re.compile(r"[A-Za-z0-9_:?.,;(){}*+!=><^ \n-]*")
+"""What may stand between the atoms: words, variables, brackets, comparisons, sums, lists."""
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ An object is active only where the graph says so in a token we know.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -109,15 +110,7 @@ class Node:
     """What was read under one node, by the predicate's name: Python remembers a text's hash, the library none."""
 
     iri: NamedNode
-    terms: dict[str, list[Term]] = field(default_factory=dict)
-
-    def add(self, predicate: str, term: Term) -> None:
-        """Note one triple."""
-        found = self.terms.get(predicate)
-        if found is None:
-            self.terms[predicate] = [term]
-        else:
-            found.append(term)
+    terms: defaultdict[str, list[Term]] = field(default_factory=lambda: defaultdict(list))
 
     def of(self, predicate: NamedNode) -> Sequence[Term]:
         """Return the terms of a predicate as they were read."""
@@ -205,24 +198,25 @@ class Snapshot:
         if not digests:
             broken(node.iri, cm.DIGEST, "missing")
         authored = _hydrated(node, ref, self.parts) if known is None else known.authored
-        successors = sorted(self.superseded_by.get(ref, ()), key=lambda item: item.int)
-        changes = self._changes(authored)
+        times = self.suppressed_at.get(ref)
+        changes = _changes(authored, times) if times else {}
+        successors = self.superseded_by.get(ref, ())
         return Stored(
             object=authored.replace(**changes) if changes else authored,
             authored=authored if changes else None,
             digest=digests[0],
-            superseded_by=tuple(successors),
+            superseded_by=tuple(sorted(successors, key=lambda item: item.int)),
         )
 
-    def _changes(self, authored: MemoryObject) -> dict[str, Any]:
-        """Return what events say otherwise than the value as written (consistency.md R4)."""
-        times = self.suppressed_at.get(authored.ref)
-        if not times or not hasattr(authored, "retention_state"):
-            return {}
-        effective: dict[str, Any] = {"retention_state": RetentionState.SUPPRESSED}
-        if isinstance(authored, DerivedMemory):
-            effective["updated_at"] = max(authored.updated_at, *times)
-        return {name: value for name, value in effective.items() if getattr(authored, name) != value}
+
+def _changes(authored: MemoryObject, suppressed_at: Iterable[datetime]) -> dict[str, Any]:
+    """Return what events say otherwise than the value as written (consistency.md R4)."""
+    if not hasattr(authored, "retention_state"):
+        return {}
+    effective: dict[str, Any] = {"retention_state": RetentionState.SUPPRESSED}
+    if isinstance(authored, DerivedMemory):
+        effective["updated_at"] = max(authored.updated_at, *suppressed_at)
+    return {name: value for name, value in effective.items() if getattr(authored, name) != value}
 
 
 def _hydrated(node: Node, ref: MemoryObjectRef, parts: Mapping[str, Node]) -> MemoryObject:

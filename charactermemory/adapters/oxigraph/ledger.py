@@ -122,7 +122,7 @@ class Ledger:
             number = found_number(token)
             if value is not None:
                 node = nodes.setdefault(number, Node(receipt_iri(number)))
-                node.add(_PREDICATES[found_number(kind)].value, value)
+                node.terms[_PREDICATES[found_number(kind)].value].append(value)
         return nodes
 
     def scan(self, after: str | None, limit: int) -> tuple[list[MemoryObjectRef], str | None]:

@@ -79,15 +79,16 @@ def met(graph: NamedNode, subjects: Numbered, branches: Iterable[str]) -> str:
 
 
 def snapshot(groups: Sequence[str], predicates: Numbered, limit: int | None) -> str:
-    """Return the one query of several `met` groups, cut off at `limit` rows: ?k, ?o, ?n.
+    """Return the one query of several `met` groups, cut off at `limit` rows: ?k, ?v, ?n.
 
-    ?k is the sum of the subject's and the predicate's number; it is unbound where the predicate is another, and
-    such rows count all the same.
+    ?k is the sum of the subject's and the predicate's number, ?v the object. Both are unbound where the predicate
+    is another; such rows count all the same, but nobody looks their objects up.
     """
     cut = f" LIMIT {limit:d}" if limit is not None else ""
     found = f"{{ SELECT ?j ?n ?q ?o WHERE {{ {' UNION '.join(groups)} }}{cut} }}"
     known = f"OPTIONAL {{ {numbered('q', 'i', predicates)} }} BIND(?j + ?i AS ?k)"
-    return f"SELECT ?k ?o ?n WHERE {{ {found} {known} }}"
+    value = "BIND(IF(BOUND(?k), ?o, ?none) AS ?v)"
+    return f"SELECT ?k ?v ?n WHERE {{ {found} {known} {value} }}"
 
 
 def digests(graph: NamedNode, nodes: Iterable[NamedNode]) -> str:

@@ -167,9 +167,9 @@ class _Request:
             elif predicate is queries.SUPERSEDED_BY:
                 snapshot.superseded_by.setdefault(self._refs[number], set()).add(found_ref(value).id)
             elif other is None:
-                nodes[number].add(_NAMES[what], value)
+                nodes[number].terms[_NAMES[what]].append(value)
             else:
-                snapshot.part(other).add(_NAMES[what], value)
+                snapshot.part(other).terms[_NAMES[what]].append(value)
         snapshot.objects = {ref: node for ref, node in zip(self._refs, nodes, strict=False) if node.terms}
         snapshot.parts |= {node.iri.value: node for node in nodes[len(self._refs) :] if node.terms}
         return snapshot
