@@ -66,6 +66,11 @@ class Exploration:
     hints: dict[MemoryObjectRef, Standing] = field(default_factory=dict)
     guessed: bool = False
 
+    @property
+    def denied(self) -> set[MemoryObjectRef]:
+        """What the statistics deny."""
+        return {ref for ref, hint in self.hints.items() if hint.denied}
+
     def hint(self, ref: MemoryObjectRef) -> Standing:
         """Return how an object stands as far as is known."""
         return self.hints.get(ref, ASSUMED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
@@ -170,7 +170,7 @@ def rank(
     cues: Cues,
     bearings: Mapping[MemoryObjectRef, Bearing],
     passage: Passage,
-    hubs: frozenset[MemoryObjectRef] = frozenset(),
+    hubs: Collection[MemoryObjectRef],
 ) -> list[Ranked]:
     """Rank every object that any walk admitted, once.
 
@@ -232,4 +232,5 @@ def _share(arrived: Edge, most: float) -> float:
 
 def _order(item: Ranked) -> tuple[float, int, int]:
     """Final score descending, type rank, id."""
-    return (-item.final, item.ref.object_type.rank, item.ref.id.int)
+    number, kind = item.ref
+    return (-item.final, kind, number)

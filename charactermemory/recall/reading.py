@@ -7,6 +7,7 @@ hundreds. So only what can still get into the pack is read, what leads there, an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.recall.bearings import NAMED, Cues
@@ -33,25 +34,36 @@ def everything(walks: Iterable[Walk]) -> set[MemoryObjectRef]:
     return found
 
 
-def worth_reading(
+class Forecast(NamedTuple):
+    """What the final read must bring, and the ranking that holds unless it brings a surprise.
+
+    `ranked` is None where nothing was ranked, or by guesses that only the read can settle.
+    """
+
+    worth: set[MemoryObjectRef]
+    ranked: list[Ranked] | None = None
+
+
+def forecast(
     roots: Sequence[Root],
     walks: Sequence[Walk],
     explorer: Explorer,
     cues: Cues,
     passage: Passage,
     limits: SectionLimits,
-) -> set[MemoryObjectRef]:
-    """Return what the final read must bring of all that the walks came to.
+) -> Forecast:
+    """Foresee what is worth reading of all that the walks came to.
 
     Roots and whatever others were reached through; every object whose section only its content tells; of
     episodes and observations the best, by the score they will have; and what statistics know nothing of.
     """
     considered = everything(walks)
     if len(considered) <= FEW:
-        return considered
+        return Forecast(considered)
     explorer.weigh(considered | cues.candidates.keys())
-    hints = explorer.found.hints
-    bearings = cues.bearings({ref for ref, hint in hints.items() if hint.denied})
+    found = explorer.found
+    hints = found.hints
+    bearings = cues.bearings(found.denied)
     said = (ref for ref in bearings if ref.object_type is ObjectType.OBSERVATION)
     unheard = {ref for ref in said if cues.named and ref not in cues.places}
     for ref in unheard:
@@ -62,7 +74,8 @@ def worth_reading(
     for walk in walks:
         wanted |= {ref for ref, distance in walk.visited.items() if distance < walk.depth}
     pruned: dict[ObjectType, list[Ranked]] = {ObjectType.EPISODE: [], ObjectType.OBSERVATION: []}
-    for item in rank(roots, walks, explorer.found.hint, cues, bearings, passage):
+    ranked = rank(roots, walks, found.hint, cues, bearings, passage, found.capped)
+    for item in ranked:
         if item.ref.object_type in pruned and item.ref in hints and item.ref not in unheard:
             pruned[item.ref.object_type].append(item)
         else:
@@ -74,7 +87,8 @@ def worth_reading(
         wanted |= _best(pruned[kind], limit + MARGIN if limit else 0)
     denied = considered.difference(*(walk.visited for walk in walks), wanted)
     wanted |= set(sorted(denied)[:MAX_DENIED])
-    return {ref for ref in wanted if ref.object_type is not ObjectType.ENTITY or ref in given}
+    worth = {ref for ref in wanted if ref.object_type is not ObjectType.ENTITY or ref in given}
+    return Forecast(worth, None if unheard else ranked)
 
 
 def _best(ranked: Sequence[Ranked], room: int) -> set[MemoryObjectRef]:

@@ -20,7 +20,7 @@ from charactermemory.recall.outcome import RetrievalOutcome
 from charactermemory.recall.pack import build_pack
 from charactermemory.recall.passage import Passage
 from charactermemory.recall.ranking import explainer, rank
-from charactermemory.recall.reading import everything, worth_reading
+from charactermemory.recall.reading import everything, forecast
 from charactermemory.recall.report import rationale, telemetry
 from charactermemory.recall.roads import DEFAULT_ROADS, Road, RoadAnswer
 from charactermemory.recall.roots import merge, select
@@ -64,12 +64,13 @@ def retrieve(
     link_ids = _link_ids(stores.graph, walks) if context.include_trace else {}
     considered = everything(walks)
     passage = Passage(plans, found)
-    worth = worth_reading(roots.selected, walks, explorer, cues, passage, context.section_limits)
-    for final_read in (worth, considered):
+    foreseen = forecast(roots.selected, walks, explorer, cues, passage, context.section_limits)
+    for final_read in (foreseen.worth, considered):
         verdict, final = judge(stores.graph, walks, found, policy, considered, final_read)
-        bearings = cues.bearings(verdict.denied, _speakers(cues, verdict))
-        hubs = frozenset(found.capped)
-        ranked = rank(roots.selected, final, verdict.standing, cues, bearings, passage, hubs)
+        ranked = foreseen.ranked
+        if ranked is None or final is not walks or verdict.surprising:
+            bearings = cues.bearings(verdict.denied, _speakers(cues, verdict))
+            ranked = rank(roots.selected, final, verdict.standing, cues, bearings, passage, found.capped)
         packed = build_pack(
             ranked,
             verdict,

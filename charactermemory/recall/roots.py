@@ -41,12 +41,6 @@ class Root(NamedTuple):
         """The object."""
         return self.candidate.ref
 
-    @property
-    def order(self) -> tuple[float, int, int]:
-        """Total descending, type rank, id."""
-        ref = self.candidate.ref
-        return (-self.total, ref.object_type.rank, ref.id.int)
-
 
 @dataclass(frozen=True, slots=True)
 class Roots:
@@ -89,13 +83,19 @@ def select(
     """Take the best candidates that are not faint beside the strongest, each kind of cue keeping its floor."""
     ordered = sorted(
         (Root(candidate, bearings[ref].own, bearings[ref].total) for ref, candidate in candidates.items()),
-        key=lambda root: root.order,
+        key=_order,
     )
     strongest = max((root.total for root in ordered), default=0.0)
     heard = [root for root in ordered if root.total >= FAINT * strongest]
     taken = admitted([root.candidate.kinds for root in heard], limit)
     selected = tuple(root for root, fits in zip(heard, taken, strict=True) if fits)
     return Roots(selected=selected, unique=len(ordered), faint=len(ordered) - len(heard))
+
+
+def _order(root: Root) -> tuple[float, int, int]:
+    """Total descending, type rank, id."""
+    number, kind = root.candidate.ref
+    return (-root.total, kind, number)
 
 
 def _higher(one: float | None, other: float | None) -> float | None:

@@ -122,10 +122,12 @@ def place_of(ref: MemoryObjectRef, item: MemoryObject | None) -> Place:
     `item` may be missing for a notion and for the types of `SECTION_OF_TYPE`.
     """
     match item:
-        case Episode():
-            return Section.RELEVANT_EPISODES
+        case None:
+            return SECTION_OF_TYPE.get(ref.object_type) or _NO_SECTION[ref.object_type]
         case Observation():
             return Section.SALIENT_OBSERVATIONS
+        case Episode():
+            return Section.RELEVANT_EPISODES
         case DerivedMemory():
             return _DERIVED_SECTIONS[item.derived_type]
         case MemoryThread():
@@ -134,7 +136,5 @@ def place_of(ref: MemoryObjectRef, item: MemoryObject | None) -> Place:
             return OmittedNonActiveThread(thread_status=item.status)
         case Entity() | MemoryLink():
             return _NO_SECTION[item.object_type]
-        case None:
-            return SECTION_OF_TYPE.get(ref.object_type) or _NO_SECTION[ref.object_type]
         case _:
             assert_never(item)

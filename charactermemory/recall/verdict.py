@@ -66,6 +66,13 @@ class Verdict:
                 instant = episode.object.scene.instant
         return judged(found, self.policy, instant)
 
+    @cached_property
+    def surprising(self) -> bool:
+        """Whether anything stands otherwise than was known before it was read."""
+        return self.denied != self.found.denied or any(
+            self.standing(ref).salience != self.found.hint(ref).salience for ref in self.stored
+        )
+
     def contradicts(self, walk: Walk) -> bool:
         """Whether the walk would go otherwise, knowing what is known now.
 
@@ -97,20 +104,20 @@ def judge(
     policy: LifecyclePolicy,
     considered: Collection[MemoryObjectRef],
     worth: Collection[MemoryObjectRef],
-) -> tuple[Verdict, list[Walk]]:
+) -> tuple[Verdict, Sequence[Walk]]:
     """Read what is worth reading, in one read, and walk again by what it says.
 
     The same rule runs over the same neighbourhoods, so a memory that was reached only through one that is
     now denied is not admitted either. Edges that only statistics told of count if the content confirms them.
-    Where nothing that was assumed is denied, the walks stand as they are.
+    Where nothing that was assumed is denied, the same walks are returned.
     """
-    stored = graph.read(sorted(worth, key=_order)) if worth else {}
+    stored = graph.read(sorted(worth)) if worth else {}
     verdict = Verdict(policy, considered, worth, stored, found)
     unconfirmed = {
         edge for edge in found.suggested if (item := verdict.content(edge.source)) and not _states(item, edge)
     }
     if not (unconfirmed or found.guessed or any(map(verdict.contradicts, walks))):
-        return verdict, list(walks)
+        return verdict, walks
     around: Surroundings = found.around
     if unconfirmed:
         around = {
@@ -123,10 +130,6 @@ def judge(
         while walk.frontier:
             walk.advance(around, found.capped, verdict.standing)
     return verdict, final
-
-
-def _order(ref: MemoryObjectRef) -> tuple[int, int]:
-    return ref.order
 
 
 def _states(item: MemoryObject, edge: Edge) -> bool:
