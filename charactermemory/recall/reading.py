@@ -72,7 +72,7 @@ def forecast(
     given = {walk.root for walk in walks}
     wanted = set(given)
     for walk in walks:
-        wanted |= {ref for ref, distance in walk.visited.items() if distance < walk.depth}
+        wanted.update(edge.other(ref) for ref, edge in walk.arrived.items())
     pruned: dict[ObjectType, list[Ranked]] = {ObjectType.EPISODE: [], ObjectType.OBSERVATION: []}
     ranked = rank(roots, walks, found.hint, cues, bearings, passage, found.capped)
     for item in ranked:
