@@ -1,11 +1,11 @@
 """The query texts of the adapter: pure functions of the graph and of serialised terms (decisions "To R3").
 
 Forms that stay flat from 1,000 to 100,000 objects, measured by `benchmarks/graph_queries.py`: VALUES joined
-with one plain pattern, or with a chain of them that starts at the bound end. Several predicates of several
-subjects are asked for by VALUES crossed in a sub-select: joined directly, Oxigraph scans by predicate (5.8 s at
-60,000 objects against 10 ms), and a variable predicate alone would drag along every link of a hub (50,000
-links: 800 ms). Small numbers stand for subjects and predicates in the answers, since every name in a row costs
-the engine a look-up (17 against 10 ms for 100 objects).
+with one plain pattern, with a chain of them that starts at the bound end, or with a union of such in one GRAPH.
+Several predicates of several subjects are asked for by VALUES crossed in a sub-select: joined directly, Oxigraph
+scans by predicate (5.8 s at 60,000 objects against 10 ms), and a variable predicate alone would drag along every
+link of a hub (50,000 links: 800 ms). Small numbers stand for subjects and predicates in the answers, since every
+name in a row costs the engine a look-up (17 against 10 ms for 100 objects).
 """
 
 from __future__ import annotations

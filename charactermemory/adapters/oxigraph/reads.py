@@ -1,7 +1,7 @@
 """Every read of the graph port (ports/graph.py), each with a known number of round trips.
 
-One round trip: `read` (whatever the number of references), `neighbours`. One per 500 given references: the
-others. Two: `head`.
+One round trip: `read` (whatever the number of references; none for what is known to stand), `neighbours`. One
+per 500 given references: the others. Two: `head`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CHUNK = 500
 Item = TypeVar("Item")
 
 STANDING = 4_096
-"""Objects of which the lifecycle is kept with the content, about 700 bytes each beside it."""
+"""Objects of which the lifecycle is kept beside the content, about 600 bytes each."""
 _OBSERVATIONS = f"{cm.BASE}{ObjectType.OBSERVATION.value}:"
 
 
