@@ -143,7 +143,9 @@ class Cues:
         given = [
             (place, bearing.own)
             for ref, place in self.places.items()
-            if (bearing := found.get(ref)) is not None and bearing.own > 0
+            if len(self.turns[place.episode_id]) > 1
+            and (bearing := found.get(ref)) is not None
+            and bearing.own > 0
         ]
         for (episode, position, _), own in given:
             turns = self.turns[episode]
@@ -170,9 +172,11 @@ class Cues:
         self, found: dict[MemoryObjectRef, Bearing], left_out: Collection[MemoryObjectRef]
     ) -> None:
         for episode, turns in self.turns.items():
+            if len(turns) < 2:
+                continue  # one turn is not its episode
             said = [bearing for ref in turns.values() if (bearing := found.get(ref)) is not None]
             if sum(bearing.own > 0 for bearing in said) < 2:
-                continue  # one turn is not its episode
+                continue
             said = [bearing for bearing in said if bearing.total > 0]
             best = sorted((bearing.total for bearing in said), reverse=True)[:EPISODE_BEST]
             share = EPISODE_SHARE * sum(best) / EPISODE_BEST

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from charactermemory.recall.roads.road import CueKind
@@ -20,10 +19,10 @@ class Gate:
 
     def __init__(self, kinds: Sequence[frozenset[CueKind]], room: int) -> None:
         """Take the kinds of cue behind each item of the list, and how many may get in."""
-        waiting = Counter(kind for of in kinds for kind in of)
+        waiting = frozenset().union(*kinds)
         self.room = room
         self._left = len(kinds)
-        self._claims = {kind: FLOOR for kind in CueKind if waiting[kind]}
+        self._claims = {kind: FLOOR for kind in CueKind if kind in waiting}
 
     def admits(self, kinds: frozenset[CueKind]) -> bool:
         """Say whether the next item may get in."""

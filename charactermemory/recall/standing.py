@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from charactermemory.domain.lifecycle import LifecyclePolicy, Stored
-from charactermemory.domain.objects import Entity, MemoryLink, memory_time
+from charactermemory.domain.objects import Entity, MemoryLink, MemoryObject, memory_time
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.statistics import Hint
 
@@ -51,10 +51,12 @@ def hinted(hint: Hint, policy: LifecyclePolicy) -> Standing:
     return Standing(denied=denied, salience=hint.salience, when=hint.when)
 
 
-def judged(stored: Stored, policy: LifecyclePolicy, episode_instant: datetime | None = None) -> Standing:
-    """Read the graph's own word."""
+def judged(stored: Stored, policy: LifecyclePolicy, when: float) -> Standing:
+    """Read the graph's own word on all but when it happened, for which an observation's episode may be needed."""
     salience: float = getattr(stored.object, "salience_score", 0.0)
-    when = 0.0
-    if not isinstance(stored.object, Entity | MemoryLink):
-        when = memory_time(stored.object, episode_instant).timestamp()
     return Standing(denied=stored.omitted_as(policy), salience=salience, when=when)
+
+
+def seconds(item: MemoryObject, episode_instant: datetime | None = None) -> float:
+    """Return when something happened, in seconds since 1970; 0 for what has no time."""
+    return 0.0 if isinstance(item, Entity | MemoryLink) else memory_time(item, episode_instant).timestamp()

@@ -13,7 +13,7 @@ from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, GraphStore
 from charactermemory.recall.expansion import Surroundings, Walk
 from charactermemory.recall.exploration import Exploration
-from charactermemory.recall.standing import MISSING, Standing, judged
+from charactermemory.recall.standing import MISSING, Standing, judged, seconds
 
 
 @dataclass
@@ -58,13 +58,13 @@ class Verdict:
         known = self.found.hints.get(ref)
         if known is not None:
             # The statistics know the time of an observation's episode, which may not have been read.
-            return judged(found, self.policy)._replace(when=known.when)
+            return judged(found, self.policy, known.when)
         instant = None
         if isinstance(found.object, Observation):
             episode = self.stored.get(MemoryObjectRef.of(ObjectType.EPISODE, found.object.episode_id))
             if episode is not None and isinstance(episode.object, Episode):
                 instant = episode.object.scene.instant
-        return judged(found, self.policy, instant)
+        return judged(found, self.policy, seconds(found.object, instant))
 
     @cached_property
     def surprising(self) -> bool:
