@@ -56,6 +56,8 @@ _STEP = len(_PREDICATES)
 """Subjects are numbered in steps of this; what is between tells the predicate."""
 _NAMES = tuple(predicate.value for predicate in _PREDICATES)
 _NUMBERS = {predicate: number for number, predicate in enumerate(_PREDICATES)}
+_SUPPRESSED_BY = _NUMBERS[queries.SUPPRESSED_BY]
+_SUPERSEDED_BY = _NUMBERS[queries.SUPERSEDED_BY]
 _HUBS = (ObjectType.ENTITY, ObjectType.MEMORY_THREAD)
 """What is commonly linked to so much that passing over it is no option."""
 _SUPPRESSIBLE = (ObjectType.EPISODE, ObjectType.OBSERVATION, ObjectType.DERIVED_MEMORY)
@@ -161,10 +163,9 @@ class _Request:
             if key is None or value is None:
                 continue
             number, what = divmod(found_number(key), _STEP)
-            predicate = _PREDICATES[what]
-            if predicate is queries.SUPPRESSED_BY:
+            if what == _SUPPRESSED_BY:
                 snapshot.suppressed_at.setdefault(self._refs[number], []).append(_instant(value, other))
-            elif predicate is queries.SUPERSEDED_BY:
+            elif what == _SUPERSEDED_BY:
                 snapshot.superseded_by.setdefault(self._refs[number], set()).add(found_ref(value).id)
             elif other is None:
                 nodes[number].terms[_NAMES[what]].append(value)
