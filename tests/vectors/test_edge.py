@@ -203,6 +203,20 @@ def test_what_is_known_of_points_is_bounded(open_edge, known, monkeypatch):
     assert len(known) == 3
 
 
+def test_a_point_that_lies_about_itself_misleads_no_other_collection(open_edge, known):
+    """What is known of points is shared by all collections, so a point's id must say what its payload says."""
+    import qdrant_edge as qe
+
+    damaged, sound = open_edge("damaged"), open_edge("sound")
+    point = point_id(ref(2), VectorSurface.TEXT)
+    lie = qe.Point(point, {"": ONE}, payload(record(7, ONE)))
+    shard_of(damaged).update(qe.UpdateOperation.upsert_points([lie]))
+    sound.write([record(2, ONE)], [], 1)
+    assert numbers(damaged.search(ONE, None, 5, EVERY_TYPE).dense) == [7]
+    assert numbers(sound.search(ONE, None, 5, EVERY_TYPE).dense) == [2]
+    assert list(known) == [point.int]
+
+
 @pytest.mark.spec("recall-88")
 def test_extra_payload_fields_are_ignored(open_edge):
     import qdrant_edge as qe

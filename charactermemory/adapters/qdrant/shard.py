@@ -64,10 +64,14 @@ def engine_errors() -> Iterator[None]:
 
 
 def _remember(read: Mapping[int, Identity]) -> None:
-    # Threads of other collections may read and clear it meanwhile: nobody relies on what was just put in.
+    """Keep who points are about, of those whose ids say the same: a damaged payload misleads its own shard alone.
+
+    Threads of other collections may read and clear it meanwhile: nobody relies on what was just put in.
+    """
+    vouched = ((number, who) for number, who in read.items() if point_id(who.ref, who.surface).int == number)
     if len(_known) + len(read) > KNOWN_POINTS:
         _known.clear()
-    _known.update(islice(read.items(), KNOWN_POINTS))
+    _known.update(islice(vouched, KNOWN_POINTS))
 
 
 class EdgeGeneration:
