@@ -345,6 +345,25 @@ def test_a_failed_sync_asks_what_survived(embedded: Place) -> None:
             store.sync()
 
 
+def test_what_did_not_survive_is_not_known_any_more(embedded: Place) -> None:
+    """Neither to the store that wrote it, nor to another once it meets what was written instead."""
+    connection = RecordingConnection(embedded.connection(), in_flight=False)
+    said = [observation(happened, n) for n in range(2)]
+    swapped = [observation(happened, 1 - n, id=item.id) for n, item in enumerate(said)]
+    with closing(embedded.over(connection)) as store, closing(embedded.open()) as other:
+        connection.next_faults["sync"] = Fault("before", lose_response=True)
+        with pytest.raises(StoreUnavailable, match="undone"), store.writing() as writer:
+            writer.apply(WriteBatch("commit", "plan", NOON, (happened, *said)))
+            assert len(other.places([item.id for item in said])) == 2
+            assert len(other.read([item.ref for item in said])) == 2
+            connection.inner.update(f"CLEAR GRAPH {GRAPH}")
+        assert store.existing([happened.ref]) == set()
+        assert store.places([said[0].id]) == {}
+        put(store, happened, *swapped)
+        assert other.read([said[0].ref])[said[0].ref].object == swapped[0]
+        assert other.places([said[1].id]) == {said[1].id: (happened.id, 0, None)}
+
+
 def test_a_lower_number_never_follows_a_greater_one(on_rocksdb: Place) -> None:
     """Also in a store opened anew, which remembers nothing."""
     with closing(on_rocksdb.open()) as store:

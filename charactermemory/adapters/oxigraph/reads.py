@@ -63,12 +63,16 @@ class Reads:
     def __init__(self, connection: Connection, graph: NamedNode) -> None:
         self._connection = connection
         self._graph = graph
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing any more: the graph went back, so that some of what was met is stored no longer."""
         self._contents = Contents()
         self._standing: Current[MemoryObjectRef, Stored] = Current(STANDING)
         self._places = Places()
         self._spoken = Places()
-        self._given_names = GivenNames(connection, graph)
-        self._neighbours = Neighbours(connection, graph)
+        self._given_names = GivenNames(self._connection, self._graph)
+        self._neighbours = Neighbours(self._connection, self._graph)
 
     def committed(
         self,
@@ -125,6 +129,7 @@ class Reads:
         known = {} if anew else self._contents.among(refs)
         snapshot = request.snapshot(self._connection, self._graph, refs, known)
         if snapshot.contradicts(known):  # the graph went back, and on from there
+            self.forget()
             return self._stored(refs, anew=True)
         stored = ((ref, snapshot.stored(ref, known.get(ref))) for ref in refs)
         found = {ref: item for ref, item in stored if item is not None}

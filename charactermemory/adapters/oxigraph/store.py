@@ -82,6 +82,7 @@ class OxigraphStore:
             self._connection.sync()
         except ResponseLost as lost:
             if not self._ledger.has(token):
+                self._reads.forget()
                 detail = f"commit {token} did not reach the disk and is undone: {lost.detail}"
                 raise StoreUnavailable(store=STORE_NAME, detail=detail) from lost
 
