@@ -8,7 +8,9 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from charactermemory.adapters.oxigraph import reads
 from charactermemory.adapters.oxigraph.connection import Row
+from charactermemory.adapters.oxigraph.resting import OpenStores
 from charactermemory.adapters.oxigraph.store import OxigraphStore
 from charactermemory.domain.lifecycle import derived_links
 from charactermemory.domain.objects import DerivedMemory, MemoryObject
@@ -79,6 +81,29 @@ def test_only_what_a_commit_ended_is_read_again(embedded: Place, recorded: Recor
     assert asks(one, other) == []
     store.raise_head(9)  # of which nothing is told
     assert asks(other) == ["query"]
+
+
+def test_a_process_keeps_what_the_stores_used_last_have_met(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the others nothing is lost: they read it again."""
+    keeping = OpenStores(2)
+    monkeypatch.setattr(reads, "_keeping", keeping)
+    who = notion()
+    with ExitStack() as opened:
+        recorded = [RecordingConnection(place.connection(name)) for name in ("ada", "bea", "cleo")]
+        stores = [
+            opened.enter_context(closing(place.over(connection, name)))
+            for connection, name in zip(recorded, ("ada", "bea", "cleo"), strict=True)
+        ]
+        for store in stores:
+            put(store, who)
+        for number, queries in ((2, 0), (1, 0), (0, 1), (1, 0), (0, 0), (2, 1), (0, 0), (1, 1)):
+            before = len(recorded[number].calls)
+            assert stores[number].existing([who.ref]) == {who.ref}
+            assert len(recorded[number].calls) - before == queries, (number, queries)
+            assert len(keeping) == 2
+    assert len(keeping) == 0
 
 
 class Meanwhile(RecordingConnection):

@@ -21,6 +21,7 @@ from charactermemory.adapters.oxigraph.contents import Content, Contents
 from charactermemory.adapters.oxigraph.given_names import GivenNames
 from charactermemory.adapters.oxigraph.kept import Current, Places
 from charactermemory.adapters.oxigraph.neighbours import Neighbours
+from charactermemory.adapters.oxigraph.resting import OpenStores
 from charactermemory.adapters.oxigraph.terms import (
     edge_iri,
     object_iri,
@@ -57,8 +58,19 @@ def sorted_ids(ids: Iterable[MemoryId]) -> tuple[MemoryId, ...]:
     return tuple(sorted(set(ids), key=lambda item: item.int))
 
 
+MOST_KEEPING = 16
+"""Stores of a process that keep what they met, as many as have their engines open: a busy one takes some 25 MB."""
+_keeping = OpenStores(MOST_KEEPING)
+
+
 class Reads:
-    """The reads of one collection's graph over a connection."""
+    """The reads of one collection's graph over a connection, which keep what they met last.
+
+    Nothing kept can be stale. A graph only grows, so a content under its digest never changes, nor does where an
+    observation stands. Lifecycle, edges and given names hold at one version of the store, and at the next one
+    where a commit of ours made it alone: what it touched is then read again (`Current`). Where others write too
+    there are no versions, and none of these is kept. For a graph that went back there is `forget`.
+    """
 
     def __init__(self, connection: Connection, graph: NamedNode) -> None:
         self._connection = connection
@@ -66,13 +78,22 @@ class Reads:
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing any more: the graph went back, so that some of what was met is stored no longer."""
+        """Know nothing any more, as where the graph went back: some of what was met is stored no longer."""
+        _keeping.closed(self)
         self._contents = Contents()
         self._standing: Current[MemoryObjectRef, Stored] = Current(STANDING)
         self._places = Places()
         self._spoken = Places()
         self._given_names = GivenNames(self._connection, self._graph)
         self._neighbours = Neighbours(self._connection, self._graph)
+
+    rest = forget
+    """See `Restful`."""
+
+    def _use(self) -> None:
+        """Take note that this is used, so that those used longest ago forget if too many keep something."""
+        _keeping.used(self)
+        _keeping.relieve()
 
     def committed(
         self,
@@ -87,6 +108,7 @@ class Reads:
         for what the commit itself suppressed or superseded. Where others had a hand in it (`version` None), what
         stands is read.
         """
+        self._use()
         self._learn(contents)
         self._given_names.committed(triples, version)
         self._neighbours.committed(triples, version)
@@ -107,6 +129,7 @@ class Reads:
 
         All is of one moment: that of the query, or the store has not changed between the two.
         """
+        self._use()
         ordered = list(dict.fromkeys(refs))
         version = None if anew else self._connection.version()
         standing = self._standing.among(ordered, version)
@@ -144,6 +167,7 @@ class Reads:
 
     def existing(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> set[MemoryObjectRef]:
         """See `GraphStore.existing`; what is known to be stored is not asked for, the guard decides."""
+        self._use()
         known = set() if anew else self._contents.stored(refs)
         nodes = {ref_iri(ref): ref for ref in refs if ref not in known}
         found = {
@@ -157,6 +181,7 @@ class Reads:
     def notions_known_as(self, names: Collection[str]) -> dict[str, tuple[MemoryId, ...]]:
         """See `GraphStore.notions_known_as`; what is known to be nobody's name is not asked for."""
         asked = list(dict.fromkeys(name for name in names if name))
+        self._use()
         version = self._connection.version()
         if version is None:
             return self._bearers(asked)
@@ -226,10 +251,12 @@ class Reads:
         sparing: Collection[tuple[MemoryObjectRef, RelationType]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """See `GraphStore.neighbours`."""
+        self._use()
         return self._neighbours.read(nodes, relations, cap, turns, sparing)
 
     def places(self, observation_ids: Collection[MemoryId], speakers: bool = False) -> dict[MemoryId, Place]:
         """See `GraphStore.places`; one round trip for those whose place is not known yet: it never changes."""
+        self._use()
         kept = self._spoken if speakers else self._places
         known = kept.among(observation_ids)
         asked = [item for item in dict.fromkeys(observation_ids) if item not in known]

@@ -2,7 +2,8 @@
 
 Every character has a store folder of its own, and a process may serve many. An open engine takes about 4 MB and
 18 file descriptors, and 26 ms to open. So the engines used longest ago rest: their files are closed, their
-folders stay ours, and the next call opens them again.
+folders stay ours, and the next call opens them again. What is kept in memory of graphs rests by the same rule
+(`reads.py`), however a graph is reached.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ MOST_OPEN = 16
 
 
 class Restful(Protocol):
-    """A store whose engine can be closed, to be opened again by the next call."""
+    """A store whose engine can be closed, to be opened again by the next call; or what has things in mind."""
 
     def rest(self) -> None:
-        """Close the engine unless a call uses it, and report that as `OpenStores.closed`."""
+        """Close the engine unless a call uses it, or forget, and report that as `OpenStores.closed`."""
         ...
 
 
@@ -44,17 +45,21 @@ class OpenStores:
         """How many are open."""
         return len(self._open)
 
+    def _begin_if_forked(self) -> None:
+        """What the parent has open is none of ours, and a thread that is not here may have held the lock."""
+        if self._forks != fork_count():
+            self._begin()
+
     def used(self, store: Restful) -> None:
         """Take note that `store` is open and used now."""
-        if self._forks != fork_count():
-            # What the parent has open is none of ours, and a thread that is not here may have held the lock.
-            self._begin()
+        self._begin_if_forked()
         with self._lock:
             self._open[store] = None
             self._open.move_to_end(store)
 
     def closed(self, store: Restful) -> None:
         """Take note that the engine of `store` is closed."""
+        self._begin_if_forked()
         with self._lock:
             self._open.pop(store, None)
 

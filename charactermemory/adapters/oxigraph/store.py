@@ -190,4 +190,5 @@ class OxigraphStore:
 
     def close(self) -> None:
         """See `GraphStore`."""
+        self._reads.forget()
         self._connection.close()
