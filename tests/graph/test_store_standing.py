@@ -10,12 +10,14 @@ import pytest
 
 from charactermemory.adapters.oxigraph import reads
 from charactermemory.adapters.oxigraph.connection import Row
+from charactermemory.adapters.oxigraph.contents import LONGEST
 from charactermemory.adapters.oxigraph.resting import OpenStores
 from charactermemory.adapters.oxigraph.store import OxigraphStore
 from charactermemory.domain.lifecycle import derived_links
 from charactermemory.domain.objects import DerivedMemory, MemoryObject
+from charactermemory.domain.scene import Scene
 from charactermemory.ids import MemoryId
-from charactermemory.testing.builders import belief, episode, forgetting, notion, observation
+from charactermemory.testing.builders import NOON, belief, episode, forgetting, notion, observation
 from charactermemory.testing.graph_contract import put
 from charactermemory.testing.recording import CallName, RecordingConnection
 from tests.graph.stores import Place
@@ -81,6 +83,27 @@ def test_only_what_a_commit_ended_is_read_again(embedded: Place, recorded: Recor
     assert asks(one, other) == []
     store.raise_head(9)  # of which nothing is told
     assert asks(other) == ["query"]
+
+
+def test_of_a_long_text_it_is_only_kept_that_it_is_stored(
+    embedded: Place, recorded: RecordingConnection
+) -> None:
+    store, values = embedded.over(recorded), {"": "x" * LONGEST}
+    happened, more = episode(summary="x" * LONGEST), episode(scene=Scene(time=NOON, custom_values=values))
+    longer = [
+        observation(happened, 1, text="x" * (LONGEST + 1)),
+        episode(summary="x", scene=more.scene),
+    ]
+    short = [happened, more, observation(happened, 0, text="x" * LONGEST)]
+    put(store, *short, *longer)
+    for item in short + longer:
+        for _ in range(2):
+            before = len(recorded.calls)
+            assert store.read([item.ref])[item.ref].object == item
+            assert (len(recorded.calls) > before) is (item in longer)
+    before = len(recorded.calls)
+    assert store.existing([item.ref for item in longer]) == {item.ref for item in longer}
+    assert len(recorded.calls) == before
 
 
 def test_a_process_keeps_what_the_stores_used_last_have_met(

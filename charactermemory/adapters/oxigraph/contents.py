@@ -11,11 +11,22 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from charactermemory.domain.objects import MemoryObject
+from charactermemory.domain.objects import Episode, MemoryObject
 from charactermemory.ids import MemoryObjectRef
 
 CAPACITY = 4_096
 """Objects kept of a collection, about 2 kB each; one recall looks at a few hundred."""
+
+LONGEST = 4_000
+"""Characters of an object that is kept, or a few thousand documents would fill the memory; most have a hundred."""
+
+
+def is_short(item: MemoryObject) -> bool:
+    """Whether an object is short enough to be kept."""
+    size = len(getattr(item, "text", None) or getattr(item, "summary", None) or "")
+    if isinstance(item, Episode):
+        size += sum(map(len, item.scene.custom_values.values()))
+    return size <= LONGEST
 
 
 class Content(NamedTuple):
@@ -53,11 +64,11 @@ class Contents:
         return found
 
     def keep(self, contents: Iterable[Content]) -> None:
-        """Remember contents, and let go of what was met longest ago."""
+        """Remember contents, of long ones only that they are stored, and let go of what was met longest ago."""
         with self._lock:
             for content in contents:
                 ref = content.authored.ref
-                self._kept[ref] = content
+                self._kept[ref] = content if is_short(content.authored) else None
                 self._kept.move_to_end(ref)
             self._shrink()
 

@@ -17,7 +17,7 @@ from charactermemory.adapters.oxigraph import queries, request
 from charactermemory.adapters.oxigraph import vocabulary as cm
 from charactermemory.adapters.oxigraph.answers import found_ref, label
 from charactermemory.adapters.oxigraph.connection import Connection, Pattern, Row, Term
-from charactermemory.adapters.oxigraph.contents import Content, Contents
+from charactermemory.adapters.oxigraph.contents import Content, Contents, is_short
 from charactermemory.adapters.oxigraph.given_names import GivenNames
 from charactermemory.adapters.oxigraph.kept import Current, Places
 from charactermemory.adapters.oxigraph.neighbours import Neighbours
@@ -115,13 +115,9 @@ class Reads:
         ended = set(event.suppresses if event is not None else ())
         ended.update(chain(*(_superseded(item.authored) for item in contents)))
         self._standing.carry(version, ended)
-        self._standing.keep(
-            {
-                item.authored.ref: Stored(object=item.authored, digest=item.digest)
-                for item in contents
-                if item.authored.ref not in ended
-            },
-            version,
+        fresh = (Stored(object=item.authored, digest=item.digest) for item in contents)
+        self._keep_standing(
+            {item.object.ref: item for item in fresh if item.object.ref not in ended}, version
         )
 
     def read(self, refs: Collection[MemoryObjectRef], anew: bool = False) -> dict[MemoryObjectRef, Stored]:
@@ -137,9 +133,12 @@ class Reads:
         found = self._stored(rest, anew)
         if standing and rest and self._connection.version() != version:
             standing, found = {}, self._stored(ordered, anew)
-        self._standing.keep(found, version)
+        self._keep_standing(found, version)
         found |= standing
         return {ref: found[ref] for ref in ordered if ref in found}
+
+    def _keep_standing(self, found: Mapping[MemoryObjectRef, Stored], version: int | None) -> None:
+        self._standing.keep({ref: item for ref, item in found.items() if is_short(item.object)}, version)
 
     def _stored(self, refs: Sequence[MemoryObjectRef], anew: bool) -> dict[MemoryObjectRef, Stored]:
         """Read objects by one query.
