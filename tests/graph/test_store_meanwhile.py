@@ -22,6 +22,8 @@ from charactermemory.domain.lifecycle import derived_links
 from charactermemory.testing.builders import belief, episode, forgetting, link, notion, observation
 from charactermemory.testing.graph_contract import put
 from charactermemory.testing.recording import RecordingConnection
+from tests.graph import faults
+from tests.graph.faults import Fault
 from tests.graph.stores import Place
 
 T = TypeVar("T")
@@ -173,7 +175,32 @@ def every_moment() -> Iterator[int]:
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("read", READS)
 def test_a_commit_in_the_middle_of_a_read(stages: Iterator[Stage], read: Read, write: Write) -> None:
-    """By the store that reads or by the other, whether it knew nothing, something or all before."""
+    try_every_moment(stages, read, write)
+
+
+@pytest.mark.parametrize(
+    ("fault", "read", "write"),
+    [
+        (faults.touched_is_kept, around, relates),
+        (faults.forgotten_stands, objects, forgets),
+        (faults.superseded_stands, objects, renames),
+        (faults.commits_of_others_unseen, objects, renames),
+        (faults.read_before_kept_after, objects, renames),
+        (faults.two_moments, objects, forgets),
+        (faults.renamed_meanwhile, bearers, renames),
+        (faults.new_names_unseen, bearers, renames),
+    ],
+)
+def test_a_planted_fault_is_found(
+    stages: Iterator[Stage], fault: Fault, read: Read, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    with pytest.raises(AssertionError):
+        try_every_moment(stages, read, write)
+
+
+def try_every_moment(stages: Iterator[Stage], read: Read, write: Write) -> None:
+    """Let the commit come at each, by the store that reads or by another; it knew nothing, something or all."""
     for own, known in product((True, False), (0, 3, 7)):
         for moment in every_moment():
             stage, case = next(stages), (own, known, moment)
@@ -198,7 +225,7 @@ def test_a_commit_in_the_middle_of_a_read(stages: Iterator[Stage], read: Read, w
 
 @pytest.mark.parametrize("write", WRITES)
 def test_reads_in_the_middle_of_a_commit(stages: Iterator[Stage], write: Write) -> None:
-    """By the store that writes or by the other."""
+    """Those of the store that writes, and those of another."""
 
     def read_all(stage: Stage, store: OxigraphStore) -> list[object]:
         return [read(stage, store) for read in READS]
