@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.crypto import salted_hmac
 
 _MEMORY_KEYS = frozenset(
     {
@@ -67,18 +66,14 @@ def flag(environment: Mapping[str, str], name: str) -> bool:
     raise ValueError(f"{name} must be 0 or 1, not {value!r}")
 
 
-def memory_settings(environment: Mapping[str, str], data_dir: Path, secret_key: str) -> dict[str, str]:
+def memory_settings(environment: Mapping[str, str], data_dir: Path) -> dict[str, str]:
     """Return the CHARACTER_MEMORY mapping: every memory variable that is set and not empty, and for the
-    embedded stores a place under ``data_dir``. ``FENCE_SECRET`` is derived from Django's secret key
-    when it is not given, so that it stays the same for as long as that key does.
+    embedded stores a place under ``data_dir``.
     """
     defaults = {
         "OXIGRAPH_PATH": str(data_dir / "oxigraph"),
         "VECTOR_STORE_PATH": str(data_dir / "vectors"),
         "RETRIEVAL_STATS_PATH": str(data_dir / "retrieval-stats.sqlite3"),
-        "FENCE_SECRET": salted_hmac(
-            "character-memory.fence", "", secret=secret_key, algorithm="sha256"
-        ).hexdigest(),
     }
     given = {
         name: value

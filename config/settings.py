@@ -103,4 +103,4 @@ STATIC_ROOT = DATA_DIR / "static"
 globals().update(CELERY_SETTINGS)
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
 
-CHARACTER_MEMORY = environment.memory_settings(os.environ, DATA_DIR, SECRET_KEY)
+CHARACTER_MEMORY = environment.memory_settings(os.environ, DATA_DIR)

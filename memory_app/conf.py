@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from django.conf import settings
+from django.utils.crypto import salted_hmac
 from django.utils.module_loading import import_string
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -71,6 +72,8 @@ class AppSettings(BaseModel):
     def from_mapping(cls, mapping: Mapping[str, object]) -> Self:
         """Read settings whose keys are upper-case names; values are texts, or already of the field's type.
 
+        A `FENCE_SECRET` that is not given is derived from Django's `SECRET_KEY`.
+
         Raises:
             ConfigParseError: not a mapping, or a value that cannot be read as its type.
             OutOfDomain: an unknown key (names the nearest known one), or a value that is not allowed.
@@ -82,7 +85,10 @@ class AppSettings(BaseModel):
         for key in mapping:
             if failure := unknown_key(key, known):
                 raise failure
-        core = Settings.from_mapping({key: value for key, value in mapping.items() if key in _CORE_KEYS})
+        of_core = {key: value for key, value in mapping.items() if key in _CORE_KEYS}
+        if _blank(of_core.get("FENCE_SECRET")):
+            of_core["FENCE_SECRET"] = _fence_secret()
+        core = Settings.from_mapping(of_core)
         given = {key.lower(): value for key, value in mapping.items() if key not in _CORE_KEYS}
         given = {name: value for name, value in given.items() if not _blank(value)}
         for name, value in given.items():
@@ -153,6 +159,11 @@ _read: tuple[Mapping[str, object], AppSettings] | None = None
 
 def _embedded(core: Settings) -> bool:
     return core.graph_store_mode != "service" or core.vector_store_mode != "service"
+
+
+def _fence_secret() -> str:
+    """Return a secret that tells nothing of `SECRET_KEY` and stays the same for as long as that does."""
+    return salted_hmac("character-memory.fence", "", algorithm="sha256").hexdigest()
 
 
 def _blank(value: object) -> bool:

@@ -98,7 +98,7 @@ def test_what_is_installed_and_called_exists_with_the_options_named(page: Path) 
 @everywhere
 def test_settings_and_checks_that_are_named_exist(page: Path, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    variables = {f"MEMORY_{key}" for key in known_keys()} | memory_settings({}, tmp_path, "key").keys()
+    variables = {f"MEMORY_{key}" for key in known_keys()} | memory_settings({}, tmp_path).keys()
     named = re.findall(r"`((?:MEMORY|RETRIEVAL|REPAIR|EMBEDDING|OXIGRAPH|VECTOR|SELECTIVITY)_[A-Z_]+)`", text)
     assert set(named) <= known_keys() | variables
     for code in re.findall(r"`memory_app\.([EW]\d{3})`", text):

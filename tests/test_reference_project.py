@@ -15,8 +15,7 @@ from config.environment import flag, memory_settings, secret_key
 
 
 def test_without_variables_the_embedded_stores_lie_under_the_data_folder(tmp_path: Path) -> None:
-    made = memory_settings({"PATH": "/bin", "LANGUAGE": "de:en"}, tmp_path, "key")
-    assert made.pop("FENCE_SECRET")
+    made = memory_settings({"PATH": "/bin", "LANGUAGE": "de:en"}, tmp_path)
     assert made == {
         "OXIGRAPH_PATH": str(tmp_path / "oxigraph"),
         "VECTOR_STORE_PATH": str(tmp_path / "vectors"),
@@ -32,21 +31,13 @@ def test_set_variables_win_empty_ones_do_not_count(tmp_path: Path) -> None:
         "RETRIEVAL_FANOUT_INVOLVES_EPISODE_MAX": "7",
         "FENCE_SECRET": "mine",
     }
-    made = memory_settings(given | {"MEMORY_LANGUAGE": "german", "OPENAI_API_KEY": ""}, tmp_path, "key")
+    made = memory_settings(given | {"MEMORY_LANGUAGE": "german", "OPENAI_API_KEY": ""}, tmp_path)
     expected = given | {
         "LANGUAGE": "german",
         "VECTOR_STORE_PATH": str(tmp_path / "vectors"),
         "RETRIEVAL_STATS_PATH": str(tmp_path / "retrieval-stats.sqlite3"),
     }
     assert made == expected
-
-
-def test_the_fence_secret_follows_the_secret_key_without_revealing_it(tmp_path: Path) -> None:
-    first, again, other = (
-        memory_settings({}, tmp_path, key)["FENCE_SECRET"] for key in ("first-key", "first-key", "other-key")
-    )
-    assert first == again != other
-    assert "first-key" not in first
 
 
 def test_a_folder_that_cannot_be_used_is_named_with_the_variable_for_another(tmp_path: Path) -> None:

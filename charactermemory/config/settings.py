@@ -128,8 +128,9 @@ class Settings(BaseModel):
     )
     fence_secret: SecretStr | None = Field(
         None,
-        description="Secret from which the fence around memories in a prompt is made. "
-        "Keep it the same: another one changes every rendered pack.",
+        description="Secret from which the fence around memories in a prompt is made; no prompt without it. "
+        "Keep it the same: another one changes every rendered pack. Not given: memory_app derives it from "
+        "Django's SECRET_KEY.",
     )
     selectivity_smoothing_alpha: _Positive = Field(
         1.0, description="Added to both counts when the selectivity of a notion is scored."

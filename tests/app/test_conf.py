@@ -94,6 +94,20 @@ def test_it_cannot_be_changed_and_shows_no_secret() -> None:
     assert scheme_of("http://user:hush@graph") == "http://..."
 
 
+def test_the_fence_secret_follows_the_secret_key_unless_it_is_given(settings: Any) -> None:
+    def secret(**given: str) -> str:
+        read = AppSettings.from_mapping(EMBEDDED | given).core.fence_secret
+        assert read is not None
+        return read.get_secret_value()
+
+    settings.SECRET_KEY = "first-key"
+    first, again = secret(), secret(FENCE_SECRET=" ")
+    settings.SECRET_KEY = "other-key"
+    assert first == again != secret()
+    assert "first-key" not in first
+    assert secret(FENCE_SECRET="mine") == "mine"
+
+
 def test_changed_settings_are_read_anew(settings: Any) -> None:
     settings.CHARACTER_MEMORY = EMBEDDED
     assert app_settings().repair_batch == 50

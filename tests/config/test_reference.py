@@ -48,13 +48,13 @@ def test_every_setting_is_described() -> None:
 def test_the_reference_project_passes_every_setting_on(tmp_path: Path) -> None:
     keys = {doc.key for doc in describe_settings()}
     environment = dict.fromkeys(keys - {"LANGUAGE"}, "x") | {"MEMORY_LANGUAGE": "x", "PATH": "x"}
-    assert memory_settings(environment, tmp_path, "key") == dict.fromkeys(keys, "x")
+    assert memory_settings(environment, tmp_path) == dict.fromkeys(keys, "x")
 
 
 def test_the_reference_project_passes_the_apps_settings_on_too(tmp_path: Path) -> None:
     keys = {doc.key for doc in describe_app_settings()} - {"API"}
     environment = {f"MEMORY_{key}": "x" for key in keys} | dict.fromkeys(keys - {"EMBEDDING_PROVIDER"}, "y")
-    made = memory_settings(environment, tmp_path, "key")
+    made = memory_settings(environment, tmp_path)
     assert {key: made[key] for key in keys} == dict.fromkeys(keys, "x")
 
 
@@ -72,7 +72,7 @@ def test_the_page_of_checks_is_up_to_date() -> None:
 
 
 def test_the_reference_project_starts_with_settings_that_can_be_read(tmp_path: Path) -> None:
-    settings = Settings.from_mapping(memory_settings({}, tmp_path, "key"))
+    settings = Settings.from_mapping(memory_settings({}, tmp_path))
     settings.require_writer_lock()
     settings.require_embedding()
     assert settings.oxigraph_path == tmp_path / "oxigraph"

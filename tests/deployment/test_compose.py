@@ -82,7 +82,7 @@ def test_every_variable_is_read_by_somebody() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "config").glob("*.py"))
     read = set(re.findall(r"environ(?:\.get\(|\[)\"(\w+)\"", sources))
     read |= set(re.findall(r"environment(?:\.get\(|\[)\"(\w+)\"", sources))
-    known = read | memory_settings(dict.fromkeys(ENVIRONMENT, "given"), Path("/data"), "key").keys()
+    known = read | memory_settings(dict.fromkeys(ENVIRONMENT, "given"), Path("/data")).keys()
     for name in PROJECT:
         assert SERVICES[name]["environment"].keys() <= known
 
@@ -97,7 +97,7 @@ def test_what_it_asks_for_is_what_the_example_lists() -> None:
 
 
 def test_the_app_accepts_its_settings(settings: Any) -> None:
-    settings.CHARACTER_MEMORY = memory_settings(ENVIRONMENT, Path("/data"), "key")
+    settings.CHARACTER_MEMORY = memory_settings(ENVIRONMENT, Path("/data"))
     read = AppSettings.from_mapping(settings.CHARACTER_MEMORY)
     assert (read.embedded, read.dispatch, read.statistics) == (False, "celery", "orm")
     found = [*checks.check_processes(), *checks.check_folders(), *checks.check_deployment()]

@@ -35,7 +35,7 @@ def test_its_settings_and_variables_are_known() -> None:
     named = set(re.findall(r"`([A-Z][A-Z_]{3,})(?:/\w+)?`", TEXT))
     assert {"OXIGRAPH_URL", "REPAIR_LEASE_SECONDS", "POSTGRES_DB"} <= named
     assert named - {"NAME"} <= known
-    assert memory_settings(ENVIRONMENT, Path("/data"), "key").keys() <= known
+    assert memory_settings(ENVIRONMENT, Path("/data")).keys() <= known
 
 
 def test_its_tasks_and_their_times_are_those_of_the_schedule() -> None:

@@ -53,7 +53,6 @@ CHARACTER_MEMORY = {
     "OXIGRAPH_PATH": DATA / "graph",
     "VECTOR_STORE_PATH": DATA / "vectors",
     "EMBEDDING_PROVIDER": "wordllama",
-    "FENCE_SECRET": SECRET_KEY,
 }
 
 # Only for stores that are servers; then the repairs run in Celery.
