@@ -119,7 +119,7 @@ def merged_states(projections: Iterable[Projection]) -> dict[MemoryObjectRef, Ob
 def assert_equal_to_recount(store: StatisticsStore, projections: Sequence[Projection]) -> None:
     """Assert that states, edges, counters and best lists are those of a plain recount of `projections`."""
     states = merged_states(projections)
-    edges = {edge for projection in projections for edge in projection.edges}
+    edges = list(dict.fromkeys(edge for projection in projections for edge in projection.edges))
     assert store.states(list(states)) == states
     hints = {ref: hint(item) for ref, item in states.items()}
     assert store.hints(list(states)) == hints
@@ -129,7 +129,7 @@ def assert_equal_to_recount(store: StatisticsStore, projections: Sequence[Projec
         by_object[edge.object].add(edge)
     assert store.edges_of(list(by_object)) == by_object
     hubs = {edge.hub for edge in edges}
-    for relation, object_type in {(edge.relation, edge.object.object_type) for edge in edges}:
+    for relation, object_type in dict.fromkeys((edge.relation, edge.object.object_type) for edge in edges):
         at_hub: defaultdict[MemoryObjectRef, list[MemoryObjectRef]] = defaultdict(list)
         for edge in edges:
             if (edge.relation, edge.object.object_type) == (relation, object_type):

@@ -23,8 +23,8 @@ from tests.support.steps import Moment, Step
 pytestmark = pytest.mark.usefixtures("unhurried")
 
 HISTORIES = 40
-MOST_HISTORIES = 150
-"""Histories in which a planted fault must show; one in twenty shows it, or more."""
+PLANTED = range(150, 550)
+"""Histories in which a planted fault must show; one in thirty shows it, or more."""
 PROCESSES = 3
 LATEST_END = 300
 """Turns after which a process dies at the latest, if it does; its work takes about as many."""
@@ -181,6 +181,6 @@ def test_a_planted_fault_is_found(
 ) -> None:
     fault(monkeypatch)
     with pytest.raises(AssertionError, match=seen):
-        for seed in range(MOST_HISTORIES):
+        for seed in PLANTED:
             (folder := tmp_path / str(seed)).mkdir()
             History(seed, folder).go()
