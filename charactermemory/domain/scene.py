@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 from pydantic import Field, PlainSerializer, field_validator
 
@@ -43,13 +43,26 @@ class Setting(Model):
     words: Name | None = None
 
 
+class _Fixed(dict[str, str]):
+    """A mapping that does not change: a memory hands out the scenes that it keeps."""
+
+    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
+        raise TypeError("a scene's values do not change; make another scene, as by `replace`")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[_Fixed], tuple[dict[str, str]]]:
+        return type(self), (dict(self),)
+
+
 class Scene(Model):
     """One moment: its time with offset, who was there in order, where, and values of the host's own."""
 
     time: SceneTime
     participants: Annotated[tuple[Participant, ...], Listed] = ()
     setting: Setting | None = None
-    custom_values: dict[Key, Text] = Field(default_factory=dict)
+    custom_values: dict[Key, Text] = Field(default_factory=_Fixed)
 
     @field_validator("time", mode="after")
     @classmethod
@@ -61,7 +74,7 @@ class Scene(Model):
     @field_validator("custom_values", mode="after")
     @classmethod
     def _sort_keys(cls, value: dict[str, str]) -> dict[str, str]:
-        return dict(sorted(value.items()))
+        return _Fixed(sorted(value.items()))
 
     @field_validator("participants", mode="after")
     @classmethod

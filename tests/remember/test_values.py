@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -327,3 +330,30 @@ def test_a_scene_offset_finer_than_a_minute_is_invalid(rig: Rig) -> None:
     [row] = rig.memory.validate_plan(plan(episode(1, "tea", scene=odd)))
     [issue] = row.errors
     assert (issue.kind, issue.field) == ("invalid_scene_time_offset", "scene.time")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: values.update(weather="sun"),
+        lambda values: values.__setitem__("weather", "sun"),
+        lambda values: values.__ior__({"weather": "sun"}),
+        lambda values: values.setdefault("mood", "good"),
+        lambda values: values.pop("weather"),
+        lambda values: values.popitem(),
+        lambda values: values.__delitem__("weather"),
+        lambda values: values.clear(),
+    ],
+)
+def test_the_values_of_a_scene_do_not_change(change: Callable[[dict[str, str]], object]) -> None:
+    """A memory hands out scenes that it keeps: who changed one would change what it tells others."""
+    given = {"weather": "rain"}
+    for scene in (Scene(time=AT), Scene(time=AT, custom_values=given)):
+        for one in (scene, pickle.loads(pickle.dumps(scene)), deepcopy(scene), scene.replace(setting=None)):
+            assert one == scene
+            with pytest.raises(TypeError, match="do not change"):
+                change(one.custom_values)
+            assert one == scene
+        assert scene.custom_values | {"mood": "good"} == dict(scene.custom_values, mood="good")
+    given["weather"] = "sun"
+    assert scene.custom_values == {"weather": "rain"}
