@@ -50,8 +50,8 @@ class RepairMarkerAdmin(ReadOnlyAdmin):
     """The queue of repairs."""
 
     list_display = (
-        "id", "collection", "store", "object_type", "object_id", "status", "cause_code", "attempts",
-        "available_at", "due_since",
+        "id", "collection", "status", "cause_code", "store", "attempts", "available_at", "due_since",
+        "object_type", "object_id",
     )  # fmt: skip
     list_filter = ("status", "store", "origin", "cause_code")
     search_fields = ("=object_id", "=collection")
@@ -66,15 +66,21 @@ class RepairMarkerAdmin(ReadOnlyAdmin):
     def requeue(self, request: HttpRequest, queryset: QuerySet[RepairMarker]) -> None:
         """Ask for the selected rows again."""
         count = repair.requeue(queryset)
+        if not count:
+            self.message_user(request, _("None of them is dead or cancelled."), messages.WARNING)
+            return
         text = ngettext("%(count)d repair was requeued.", "%(count)d repairs were requeued.", count)
-        self.message_user(request, text % {"count": count}, messages.SUCCESS if count else messages.WARNING)
+        self.message_user(request, text % {"count": count}, messages.SUCCESS)
 
     @admin.action(description=_("Cancel selected waiting and dead repairs"), permissions=["retry"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[RepairMarker]) -> None:
         """Give the selected rows up."""
         count = repair.cancel(queryset)
+        if not count:
+            self.message_user(request, _("None of them is waiting or dead."), messages.WARNING)
+            return
         text = ngettext("%(count)d repair was cancelled.", "%(count)d repairs were cancelled.", count)
-        self.message_user(request, text % {"count": count}, messages.SUCCESS if count else messages.WARNING)
+        self.message_user(request, text % {"count": count}, messages.SUCCESS)
 
 
 @admin.register(MemoryCollection)

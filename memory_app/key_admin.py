@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -24,8 +25,31 @@ class ApiKeyForm(forms.ModelForm):
         label=_("Scopes"),
         choices=[(scope, scope) for scope in SCOPES],
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("It may never do more than its user."),
+        help_text=_(
+            "read: recall and read; write: remember, link, keep threads; review: correct, forget, delete threads; "
+            "operate: list everything, see to repairs, create and archive collections. "
+            "A key may never do more than its user."
+        ),
     )
+
+    class Meta:
+        """What a blank field means."""
+
+        help_texts = {
+            "collections": _("Those it opens; without any, only those that it creates itself."),
+            "expires_at": _("Left blank, it serves until it is withdrawn."),
+        }
+
+    def clean_expires_at(self) -> datetime | None:
+        """Refuse an end that has passed already: the key would never serve.
+
+        Raises:
+            ValidationError: the time is not ahead.
+        """
+        end: datetime | None = self.cleaned_data["expires_at"]
+        if end is not None and end <= timezone.now():
+            raise forms.ValidationError(_("This time has passed."))
+        return end
 
 
 @admin.register(ApiKey)

@@ -72,6 +72,14 @@ def act(client: Client, action: str) -> Any:
     return client.post(reverse(LIST), {"action": action, "_selected_action": ids}, follow=True)
 
 
+def test_an_action_that_fits_none_of_the_rows_says_which_it_fits(client: Client, rows: None) -> None:
+    staff(client, "view_repairmarker", "retry_repairmarker")
+    act(client, "cancel")
+    assert "None of them is waiting or dead." in act(client, "cancel").content.decode()
+    act(client, "requeue")
+    assert "None of them is dead or cancelled." in act(client, "requeue").content.decode()
+
+
 def test_with_the_permission_rows_are_requeued_and_cancelled(client: Client, rows: None) -> None:
     staff(client, "view_repairmarker", "retry_repairmarker")
     answer = act(client, "requeue")

@@ -60,6 +60,15 @@ def test_without_the_permissions_keys_are_neither_made_nor_withdrawn_nor_deleted
     assert ApiKey.objects.presented(text) == key
 
 
+def test_a_key_that_would_never_serve_is_refused(client: Client) -> None:
+    staff(client, "add_apikey")
+    past = {"expires_at_0": "2020-01-01", "expires_at_1": "10:00"}
+    answer = client.post(reverse(ADD), NOBODY | past)
+    assert "This time has passed." in answer.content.decode() and not ApiKey.objects.exists()
+    answer = client.post(reverse(ADD), NOBODY | {"expires_at_0": "2999-01-01", "expires_at_1": "10:00"})
+    assert answer.status_code == 302 and ApiKey.objects.get().valid
+
+
 def test_a_key_without_a_scope_is_refused_and_foreign_collections_are_not_offered(client: Client) -> None:
     staff(client, "add_apikey")
     MemoryCollection.objects.create(name="strangers")

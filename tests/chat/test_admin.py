@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.core.management import call_command
 from django.db import connection, connections
 from django.test import Client
@@ -106,3 +106,20 @@ def test_token_counts_reach_the_admin(admin_client: Client) -> None:
     assert manager.get_thread("counted").token_total == total
     shown = admin_client.get(reverse(THREADS), {"q": "counted"}).content.decode()
     assert f'<td class="field-token_total">{total}</td>' in shown
+
+
+@pytest.mark.django_db
+def test_the_way_to_the_messages_is_shown_to_those_who_may_read_them(client: Client) -> None:
+    HistoryManager(DjangoStorage()).create_thread()
+    thread = ChatThread.objects.get()
+    pages = [reverse(THREADS), reverse("admin:memory_app_chatthread_change", args=[thread.pk])]
+    address = f"{reverse(MESSAGES)}?thread__id__exact={thread.pk}"
+    user = User.objects.create_user("op", is_staff=True)
+    client.force_login(user)
+    user.user_permissions.add(Permission.objects.get(codename="view_chatthread"))
+    for page in pages:
+        answer = client.get(page)
+        assert answer.status_code == 200 and address not in answer.content.decode()
+    user.user_permissions.add(Permission.objects.get(codename="view_chatmessage"))
+    assert all(address in client.get(page).content.decode() for page in pages)
+    assert client.get(address).status_code == 200
