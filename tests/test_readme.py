@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import get_commands, load_command_class
+from django.db import transaction
 
 from config.environment import memory_settings
 from memory_app.checks import Id
@@ -57,9 +59,26 @@ def test_the_example_for_hosts_runs_as_it_stands(embedded: None, capsys: pytest.
 def test_the_example_of_a_correction_runs_as_it_stands(
     embedded: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (example,) = blocks(ROOT / "docs" / "concepts.md", "python")
+    example, _ = blocks(ROOT / "docs" / "concepts.md", "python")
     exec(compile(example, "concepts.md", "exec"), {})
     assert capsys.readouterr().out == "['Ben likes tomatoes, but only cooked.']\n0\n"
+
+
+def test_a_rollback_takes_back_what_was_to_be_remembered_after_the_commit_alone(embedded: None) -> None:
+    _, example = blocks(ROOT / "docs" / "concepts.md", "python")
+    memory = get_memory("ada")
+
+    def request(fails: bool) -> list[str]:
+        with suppress(ZeroDivisionError), transaction.atomic():
+            outcome = memory.remember("The kettle sings.")
+            assert outcome.pending and not outcome.complete
+            exec(compile(example, "concepts.md", "exec"), {})
+            if fails:
+                raise ZeroDivisionError
+        return [item.text for item in memory.retrieve("tomato seeds, kettle").pack.salient_observations]
+
+    assert request(fails=True) == ["The kettle sings."]
+    assert "Ben ordered tomato seeds." in request(fails=False)
 
 
 def test_the_readme_leads_to_every_page() -> None:

@@ -82,7 +82,7 @@ def import_export(path: Path, collection: str | None = None) -> Imported:
     if graph.head():
         raise Refused(
             f"collection {name} is not empty (it has {graph.head()} commits); import into another name, "
-            "or erase it first"
+            "or erase it first (docs/deployment.md says how)"
         )
     with (path.parent / manifest.file).open("rb") as file:
         triples = memory.upkeep.load(file)
