@@ -86,7 +86,10 @@ class Neighbourhood:
 
 
 class Place(NamedTuple):
-    """Where an observation stands, and the notion that spoke it, if any and if that was asked for."""
+    """Where an observation stands, and the notion that spoke it, if any.
+
+    Where speakers were not asked for, None tells nothing.
+    """
 
     episode_id: MemoryId
     position: int

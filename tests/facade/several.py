@@ -9,6 +9,8 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
+from charactermemory.adapters.oxigraph.store import OxigraphStore
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.domain.scene import Participant, Scene
@@ -80,6 +82,27 @@ class Company:
         except CharacterMemoryError as error:
             return f"{deed.__name__}: {error!r}"
         return deed.__name__
+
+    def disturb(self) -> str:
+        """Let something happen to the stores that changes nothing of what is remembered."""
+        number = self._rng.randrange(len(self.memories))
+        memory = self.memories[number]
+        match self._rng.choice(("reopen", "rest", "raise the head", "sweep")):
+            case "reopen":
+                memory.close()
+                self.memories[number] = self._open()
+                return "reopened"
+            case "rest":
+                store = memory.stores.graph
+                assert isinstance(store, OxigraphStore) and isinstance(store._connection, EmbeddedConnection)
+                store._connection._store.rest()
+                return "rested"
+            case "raise the head":
+                memory.stores.graph.raise_head(memory.stores.graph.head() + 2)
+                return "raised"
+            case _:
+                memory.upkeep.sweep()
+                return "swept"
 
     # Deeds.
 

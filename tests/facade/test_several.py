@@ -13,10 +13,15 @@ from tests.graph.faults import Fault
 
 
 def play(company: Company) -> None:
-    """Let one write alone for a while, then all by turns, and compare what they answer after every third deed."""
+    """Let one write alone for a while, then all by turns, and compare what they answer after every third deed.
+
+    In between the stores are opened anew, let rest, swept, or given a greater number to go on from.
+    """
     done = []
     for step in range(60):
         done.append(company.act(0 if step < 20 else None))
+        if step % 8 == 7:
+            done.append(company.disturb())
         if step % 3 == 2:
             assert not list(company.differences()), done
 
