@@ -21,6 +21,11 @@ from memory_app import conf, mounts
 from memory_app.conf import AppSettings
 
 _NEAR_MISSES = ("CHARACTERMEMORY", "CHARACTER_MEMORY_SETTINGS", "CHARACTER_MEMORIES", "MEMORY_APP")
+_BEGINNING = (
+    f'Begin with {conf.NAME} = {{"OXIGRAPH_PATH": BASE_DIR / "data/graph", "VECTOR_STORE_PATH": '
+    'BASE_DIR / "data/vectors"}; docs/settings.md lists every key.'
+)
+"""Hint for a host that has set nothing yet: all that is needed at once, not the first of it."""
 TASK_TIME_LIMIT = 300
 """Seconds that a repair task may run at most, where the host sets no other limit."""
 
@@ -93,7 +98,8 @@ def _settings() -> Iterator[CheckMessage]:
         yield from _embedding(read)
         yield from _locks(read)
     except MissingForMode as error:
-        yield Id.E005(f"{conf.NAME}: {error}.", f"Set {' and '.join(error.keys)}, or choose another mode.")
+        hint = f"Set {' and '.join(error.keys)}, or choose another mode." if given else _BEGINNING
+        yield Id.E005(f"{conf.NAME}: {error}.", hint)
     except CharacterMemoryError as error:
         yield Id.E002(f"{conf.NAME}: {error}.", "docs/settings.md says what the value may be.")
         return
@@ -280,6 +286,11 @@ def _migrations(alias: str) -> Iterator[CheckMessage]:
         waiting = [f"{step.app_label}.{step.name}" for step, _ in executor.migration_plan(targets)]
     except DatabaseError as error:
         yield Id.W009(f"The migrations applied to {alias!r} cannot be read: {error}", "Is the database up?")
+        return
+    except ValueError as error:  # a custom user's app without migrations, for example
+        yield Id.W009(
+            f"The migrations cannot be put in order: {error}.", "Run manage.py makemigrations first."
+        )
         return
     if waiting:
         yield Id.W009(

@@ -80,8 +80,8 @@ def _repairs(now: datetime) -> dict[str, Check]:
     last = row["last"].isoformat() if row["last"] else "none yet"
     return {
         "repairs.oldest_seconds": Check(age <= BACKLOG_SECONDS, f"{row['open']} open", age),
-        "repairs.dead": Check(not row["dead"], "", row["dead"]),
-        "repairs.lapsed_leases": Check(True, f"last success: {last}", row["lapsed"]),
+        "repairs.dead": Check(not row["dead"], f"{row['dead']} given up", row["dead"]),
+        "repairs.lapsed_leases": Check(True, f"{row['lapsed']} lapsed, last success: {last}", row["lapsed"]),
     }
 
 
@@ -105,7 +105,7 @@ def _collection(name: str, recorded: str) -> dict[str, Check]:
     for part, store in (("vectors", stores.vectors), ("statistics", stores.statistics)):
         try:
             behind = max(head - store.cursor().applied, 0)
-            checks[f"collection.{name}.{part}"] = Check(True, "commits behind", behind)
+            checks[f"collection.{name}.{part}"] = Check(True, f"{behind} commits behind", behind)
         except CharacterMemoryError as error:
             checks[f"collection.{name}.{part}"] = Check(False, error.code)
     return checks

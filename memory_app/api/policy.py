@@ -75,5 +75,7 @@ def admit(policy: AccessPolicy, principal: Principal, name: str, action: Action)
         return found
     others = [may(other) for other in Action if other is not action]
     if found is None or not any(others):
-        raise NotFound("There is no such collection.", code="collection_not_found")
+        raise NotFound(
+            "There is no such collection, or none that this credential opens.", code="collection_not_found"
+        )
     raise PermissionDenied(f"This needs the {action.value} right on the collection.", code="scope_missing")

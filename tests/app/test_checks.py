@@ -107,6 +107,15 @@ def test_e005_a_mode_without_what_it_needs(settings: Any) -> None:
     assert ids() == ["E005"]
 
 
+def test_e005_who_has_set_nothing_is_told_all_that_is_needed_at_once(settings: Any) -> None:
+    settings.CHARACTER_MEMORY = {}
+    (message,) = found()
+    assert message.id == "memory_app.E005"
+    assert (
+        message.hint is not None and "OXIGRAPH_PATH" in message.hint and "VECTOR_STORE_PATH" in message.hint
+    )
+
+
 @pytest.mark.usefixtures("on_sqlite")
 def test_e005_writers_of_several_processes_without_a_lock_in_common(
     settings: Any, monkeypatch: pytest.MonkeyPatch
@@ -202,6 +211,18 @@ def test_w005_a_broker_that_hands_tasks_out_twice(
     assert ids() == expected
     settings.CHARACTER_MEMORY = EMBEDDED
     assert ids() == []
+
+
+def test_w009_migrations_that_cannot_be_put_in_order(
+    settings: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_migrations(*given: Any) -> None:
+        raise ValueError("Dependency on app with no migrations: people")
+
+    monkeypatch.setattr("django.db.migrations.executor.MigrationExecutor", without_migrations)
+    (message,) = found(databases=["default"])
+    assert message.id == "memory_app.W009"
+    assert "no migrations: people" in message.msg
 
 
 def test_w008_and_w009_ask_the_database_and_only_when_told_to(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from charactermemory import CharacterMemory
 from charactermemory.adapters.embedding.hashing import HashingEmbedding
@@ -22,7 +23,9 @@ from memory_app.models import (
     RepairMarker,
     StatisticsHealth,
 )
+from memory_app.repairs import queue
 from tests.operations.conftest import Manage
+from tests.repairs.world import POLICY, TOO_LONG, failure
 from tests.support.plans import episode, episode_ref, plan
 
 LATER = CommitOptions(update_vectors=False, update_stats=False)
@@ -218,7 +221,14 @@ def test_check_says_that_all_is_well(shed: CharacterMemory, manage: Manage) -> N
     answer = manage("memory_check", json=True)
     assert answer["problems"] == []
     assert answer["health"]["well"] is True
-    assert "shed: answers" in manage("memory_check")
+    told = manage("memory_check")
+    assert "shed: answers" in told and "collection.shed.statistics: ok 0 commits behind" in told
+
+
+def test_check_says_how_many_repairs_were_given_up(shed: CharacterMemory, manage: Manage) -> None:
+    queue.record("shed", [failure(episode_ref(2), TOO_LONG)], "commit", timezone.now(), POLICY)
+    _, problem = manage("memory_check", fails=True)
+    assert problem == "repairs.dead: 1 given up"
 
 
 def test_a_folder_that_cannot_be_made_is_told_in_one_line(

@@ -58,8 +58,9 @@ def _client() -> OpenAI:
 
 def _by_memories(thread: str, words: str) -> None:
     memory = get_memory(COLLECTION)
-    recalled = memory.retrieve(RetrievalContext(topic=words)).pack.salient_observations[:SHOWN]
-    reminded = " ".join(f"You said: “{observation.text}”" for observation in recalled)
+    recalled = memory.retrieve(RetrievalContext(topic=words)).pack.salient_observations
+    earlier = [item.text for item in recalled if item.text != words]  # the same question answers nothing
+    reminded = " ".join(f"You said: “{text}”" for text in dict.fromkeys(earlier[:SHOWN]))
     manager.get_or_create_thread(thread)
     manager.add_message(thread, words, "user")
     manager.add_message(thread, reminded or "That is new to me. Tell me more.", "assistant")

@@ -45,7 +45,11 @@ class Command(OperatorCommand):
             for item in described
             if item.statistics == "unhealthy"
         ]
-        problems += [name for name, value in standing.checks.items() if not value.ok]
+        problems += [
+            f"{name}: {value.detail}" if value.detail else name
+            for name, value in standing.checks.items()
+            if not value.ok
+        ]
         self.answer(
             {
                 "checks": [{"id": message.id, "message": message.msg} for message in messages],
