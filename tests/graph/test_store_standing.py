@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
@@ -21,6 +22,7 @@ from charactermemory.testing.builders import NOON, belief, episode, forgetting, 
 from charactermemory.testing.graph_contract import put
 from charactermemory.testing.recording import CallName, RecordingConnection
 from tests.graph.stores import Place
+from tests.graph.test_connections import in_child
 
 
 def successor(old: MemoryObject, entity: MemoryId) -> list[MemoryObject]:
@@ -127,6 +129,20 @@ def test_a_process_keeps_what_the_stores_used_last_have_met(
             assert len(recorded[number].calls) - before == queries, (number, queries)
             assert len(keeping) == 2
     assert len(keeping) == 0
+
+
+def test_a_forked_child_waits_for_no_thread_of_its_parent(served: Place) -> None:
+    """Over HTTP a child may go on with a store, and a thread of the parent may have been about to read."""
+    with closing(served.open()) as store:
+        who = notion()
+        put(store, who)
+
+        def read() -> str:
+            signal.alarm(10)  # which ends a child that waits
+            return str(store.read([who.ref])[who.ref].object == who)
+
+        with store._reads._contents._lock:
+            assert in_child(read) == "True"
 
 
 class Meanwhile(RecordingConnection):

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from pyoxigraph import Literal, NamedNode, Triple
 
+from charactermemory.adapters.handles import fork_count
 from charactermemory.adapters.oxigraph import queries, request
 from charactermemory.adapters.oxigraph import vocabulary as cm
 from charactermemory.adapters.oxigraph.answers import found_ref, label
@@ -80,6 +81,7 @@ class Reads:
     def forget(self) -> None:
         """Know nothing any more, as where the graph went back: some of what was met is stored no longer."""
         _keeping.closed(self)
+        self._forks = fork_count()
         self._contents = Contents()
         self._standing: Current[MemoryObjectRef, Stored] = Current(STANDING)
         self._places = Places()
@@ -92,6 +94,8 @@ class Reads:
 
     def _use(self) -> None:
         """Take note that this is used, so that those used longest ago forget if too many keep something."""
+        if self._forks != fork_count():
+            self.forget()  # a thread that is not here may have held its locks
         _keeping.used(self)
         _keeping.relieve()
 
