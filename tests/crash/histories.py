@@ -180,7 +180,7 @@ def taking_turns(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(composition, "RLock", lambda: Mutex(turns))
-        patch.setattr(ground, "writer_lock", lambda: TurnsWriterLock(f"turns {id(turns)}", turns))
+        patch.setattr(ground, "writer_lock", lambda: TurnsWriterLock(f"turns {turns.number}", turns))
         ground.start()
         ground.steps.watch = watch
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ from tests.support.steps import Crash
 
 MOST_TURNS = 20_000
 """Far more than any actors here need: reached only if they wait for one another for ever."""
+
+
+_numbers = itertools.count()
+"""No two processes ever share one, as they would an address: a lock's tokens go by its name."""
 
 
 @dataclass(eq=False)
@@ -36,6 +41,7 @@ class Turns:
     def __init__(
         self, random: Random, die: Callable[[], None], end_at: int | None, change: float = 1.0
     ) -> None:
+        self.number = next(_numbers)
         self._random = random
         self._die = die
         self._end_at = end_at
