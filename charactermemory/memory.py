@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Self, TypeVar
-
-from pydantic import ValidationError
 
 from charactermemory.clock import Clock, utc_now
 from charactermemory.composition import Opened, StatisticsFactory, compose
 from charactermemory.config import Settings
 from charactermemory.domain.lifecycle import Stored
-from charactermemory.domain.model import Model, invalid_input
+from charactermemory.domain.model import Model, of_text
 from charactermemory.errors import InvalidInput, MissingValue, StoreClosedError
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.embedding import EmbeddingProvider
@@ -196,7 +194,7 @@ class CharacterMemory:
             InvalidInput: the text is too long or holds what no store keeps, or it is neither; besides, the
                 errors of both calls.
         """
-        given = _given(RememberInput.new, data) if isinstance(data, str) else _is(RememberInput, data)
+        given = of_text(RememberInput.new, data) if isinstance(data, str) else _is(RememberInput, data)
         return self.commit(self.prepare(given, options.prepare), options.commit)
 
     # --- revise ----------------------------------------------------------------------------------
@@ -229,7 +227,7 @@ class CharacterMemory:
         With a transcript source the pack also brings recent turns on the topic that are not remembered yet.
         """
         given = (
-            _given(RetrievalContext.new, context)
+            of_text(RetrievalContext.new, context)
             if isinstance(context, str)
             else _is(RetrievalContext, context)
         )
@@ -357,14 +355,6 @@ class Browse:
         refs, cursor = self._memory.stores.graph.scan(after, limit)
         found = self._memory.stores.graph.read(refs)
         return [found[ref] for ref in refs if ref in found], cursor
-
-
-def _given(make: Callable[[str], _T], text: str) -> _T:
-    """Make the model of a bare text; its problems are ours, for no model was constructed by the caller."""
-    try:
-        return make(text)
-    except ValidationError as error:
-        raise invalid_input(error) from None
 
 
 def _is(kind: type[_T], value: _T) -> _T:

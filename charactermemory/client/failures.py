@@ -45,7 +45,10 @@ def failure(status: int, content: bytes, request_id: str) -> CharacterMemoryErro
         problem = json.loads(content)
         code, detail = str(problem["code"]), str(problem["detail"])
     except (ValueError, KeyError, TypeError):
-        return RequestFailed(status, "no_problem", "the answer is not one of the memory's API", request_id)
+        strange = (
+            "the answer is not one of the memory's API; the client wants its address, as https://host/api/v1"
+        )
+        return RequestFailed(status, "no_problem", strange, request_id)
     if status == 503:
         return StoreUnavailable("memory server", f"{detail} (request {request_id})")
     known = _Particulars.model_validate_json(content, extra="ignore")

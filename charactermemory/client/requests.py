@@ -12,7 +12,7 @@ from pydantic import BaseModel, RootModel, TypeAdapter
 
 from charactermemory.client.models import Prompt
 from charactermemory.domain.lifecycle import Stored
-from charactermemory.domain.model import Model
+from charactermemory.domain.model import Model, of_text
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.outcome import RetrievalOutcome
@@ -97,7 +97,7 @@ def commit(plan: RememberWritePlan, options: CommitOptions, key: str | None) -> 
 
 def remember(data: RememberInput | str, options: CommitOptions, key: str | None) -> Request[RememberOutcome]:
     """Plan and store."""
-    given = RememberInput.new(data) if isinstance(data, str) else data
+    given = of_text(RememberInput.new, data) if isinstance(data, str) else data
     read = _reader(RememberOutcome)
     return Request("POST", "remember", read, _flags(options), given, idempotency_key=key)
 
@@ -186,7 +186,7 @@ def _reader(model: type[M]) -> Callable[[bytes], M]:
 
 
 def _context(context: RetrievalContext | str) -> RetrievalContext:
-    return RetrievalContext.new(context) if isinstance(context, str) else context
+    return of_text(RetrievalContext.new, context) if isinstance(context, str) else context
 
 
 def _flags(options: BaseModel) -> dict[str, str]:

@@ -7,8 +7,9 @@ over-long text); meaning is judged later, by plan validation and commit (decisio
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +25,7 @@ from pydantic import (
 
 from charactermemory.errors import InvalidInput
 
+_T = TypeVar("_T")
 TEXT_LIMIT = 50_000
 """Characters of a memory text (decisions R1)."""
 NAME_LIMIT = 1_000
@@ -143,3 +145,15 @@ def invalid_input(error: ValidationError, at: str = "") -> InvalidInput:
         pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in item["loc"])
         problems.append((at + pointer, item["msg"].removeprefix("Value error, ")))
     return InvalidInput(tuple(problems))
+
+
+def of_text(make: Callable[[str], _T], text: str) -> _T:
+    """Make the model of a bare text; its problems are ours, for no model was constructed by the caller.
+
+    Raises:
+        InvalidInput: the text is none that a memory keeps.
+    """
+    try:
+        return make(text)
+    except ValidationError as error:
+        raise invalid_input(error) from None

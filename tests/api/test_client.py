@@ -239,6 +239,12 @@ def test_refusals_and_silence_are_errors_of_the_memory(client: MemoryClient, api
         other.retrieve("a")
 
 
+def test_a_text_that_cannot_be_kept_is_refused_as_the_facade_refuses_it(client: MemoryClient) -> None:
+    for deed in (client.remember, client.retrieve, client.prompt):
+        with pytest.raises(InvalidInput, match="at most 50000 characters"):
+            deed("x" * 50_001)
+
+
 def test_the_core_alone_loads_no_http_client() -> None:
     code = "import charactermemory, sys; sys.exit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
