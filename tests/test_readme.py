@@ -59,13 +59,22 @@ def test_the_example_for_hosts_runs_as_it_stands(embedded: None, capsys: pytest.
 def test_the_example_of_a_correction_runs_as_it_stands(
     embedded: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    example, _ = blocks(ROOT / "docs" / "concepts.md", "python")
+    example, *_ = blocks(ROOT / "docs" / "concepts.md", "python")
     exec(compile(example, "concepts.md", "exec"), {})
     assert capsys.readouterr().out == "['Ben likes tomatoes, but only cooked.']\n0\n"
 
 
+def test_the_example_of_several_people_tells_who_said_what(
+    embedded: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, example, _ = blocks(ROOT / "docs" / "concepts.md", "python")
+    exec(compile(example, "concepts.md", "exec"), {})
+    told = capsys.readouterr().out
+    assert "Ann: My birthday is on 3 April." in told and "Bea: My birthday is on 9 June." in told
+
+
 def test_a_rollback_takes_back_what_was_to_be_remembered_after_the_commit_alone(embedded: None) -> None:
-    _, example = blocks(ROOT / "docs" / "concepts.md", "python")
+    *_, example = blocks(ROOT / "docs" / "concepts.md", "python")
     memory = get_memory("ada")
 
     def request(fails: bool) -> list[str]:
