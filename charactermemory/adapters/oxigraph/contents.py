@@ -14,10 +14,10 @@ from typing import NamedTuple
 from charactermemory.domain.objects import Episode, MemoryObject
 from charactermemory.ids import MemoryObjectRef
 
-CAPACITY = 4_096
-"""Objects kept of a collection, about 2 kB each; one recall looks at a few hundred."""
+CAPACITY = 12_288
+"""Objects kept of a collection, about 2 kB each: all that recall comes to of a memory of ten thousand."""
 
-LONGEST = 4_000
+LONGEST = 2_000
 """Characters of an object that is kept, or a few thousand documents would fill the memory; most have a hundred."""
 
 

@@ -18,8 +18,8 @@ from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, Neighbourhood
 
-NEIGHBOURHOODS = 2_048
-"""Neighbourhoods kept of a collection, 2 kB each on average; one recall reads about thirty."""
+NEIGHBOURHOODS = 8_192
+"""Neighbourhoods kept of a collection, 1 to 2 kB each; one recall reads about thirty."""
 KEPT_EDGES = 64
 """Edges of a node that is kept at most; an episode of a long evening has as many."""
 

@@ -18,7 +18,7 @@ from charactermemory.adapters.oxigraph import queries, request
 from charactermemory.adapters.oxigraph import vocabulary as cm
 from charactermemory.adapters.oxigraph.answers import found_ref, label
 from charactermemory.adapters.oxigraph.connection import Connection, Pattern, Row, Term
-from charactermemory.adapters.oxigraph.contents import Content, Contents, is_short
+from charactermemory.adapters.oxigraph.contents import CAPACITY, Content, Contents, is_short
 from charactermemory.adapters.oxigraph.given_names import GivenNames
 from charactermemory.adapters.oxigraph.kept import Current, Places
 from charactermemory.adapters.oxigraph.neighbours import Neighbours
@@ -42,7 +42,7 @@ CHUNK = 500
 
 Item = TypeVar("Item")
 
-STANDING = 4_096
+STANDING = CAPACITY
 """Objects of which the lifecycle is kept beside the content, about 600 bytes each."""
 _OBSERVATIONS = f"{cm.BASE}{ObjectType.OBSERVATION.value}:"
 
@@ -59,8 +59,9 @@ def sorted_ids(ids: Iterable[MemoryId]) -> tuple[MemoryId, ...]:
     return tuple(sorted(set(ids), key=lambda item: item.int))
 
 
-MOST_KEEPING = 16
-"""Stores of a process that keep what they met, as many as have their engines open: a busy one takes some 25 MB."""
+MOST_KEEPING = 8
+"""Stores of a process that keep what they met: one that all its ten thousand objects are recalled of takes some
+45 MB."""
 _keeping = OpenStores(MOST_KEEPING)
 
 
