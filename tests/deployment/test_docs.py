@@ -14,7 +14,7 @@ from memory_app.schedule import BEAT_SCHEDULE
 from tests.deployment.test_compose import DOCKERFILE, ENVIRONMENT, SERVICES
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "deployment.md").read_text(encoding="utf-8")
-OF_DJANGO = {"SECURE_PROXY_SSL_HEADER", "CSRF_TRUSTED_ORIGINS"}
+OF_DJANGO = {"ATOMIC_REQUESTS", "SECURE_PROXY_SSL_HEADER", "CSRF_TRUSTED_ORIGINS"}
 
 
 def test_its_commands_exist_with_the_options_it_names() -> None:
