@@ -92,7 +92,7 @@ def test_repair_fails_while_something_is_left_and_requeues_and_cancels(
     shed.commit(plan(episode(1, "We met.")))
     answer, problem = manage("memory_repair", json=True, fails=True)
     assert answer["standing"]["dead"] == 1
-    assert "1 repairs are dead" in problem
+    assert "dead repairs: 1" in problem
     assert manage("memory_repair", dry_run=True, json=True)["standing"]["dead"] == 1
     assert manage("memory_repair", cancel=True, json=True) == {"cancelled": 1}
     assert manage("memory_repair", requeue=True, json=True) == {"requeued": 1}

@@ -70,9 +70,9 @@ class Command(OperatorCommand):
         standing = self._tell_standing(names, total | {"unswept": unswept})
         problems = [f"{name}: not swept now; see the log" for name in unswept]
         if standing["dead"]:
-            problems.append(f"{standing['dead']} repairs are dead; see them in the admin, or --requeue them")
+            problems.append(f"dead repairs: {standing['dead']}; see them in the admin, or --requeue them")
         if standing["pending"] and limit is None:
-            problems.append(f"{standing['pending']} repairs still wait")
+            problems.append(f"repairs that still wait: {standing['pending']}")
         finish(problems)
 
     def _tell_standing(self, names: tuple[str, ...], done: dict[str, Any]) -> dict[str, int]:
