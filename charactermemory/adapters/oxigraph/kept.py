@@ -13,7 +13,7 @@ from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryId, MemoryObjectRef
 from charactermemory.ports.graph import Place
 
-PLACES = 16_384
+PLACES = 32_768
 """Places kept of a collection, with the speaker and without, about 500 bytes each; one recall asks for about
 a hundred."""
 CROWDS = 4_096

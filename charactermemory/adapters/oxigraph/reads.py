@@ -61,7 +61,7 @@ def sorted_ids(ids: Iterable[MemoryId]) -> tuple[MemoryId, ...]:
 
 MOST_KEEPING = 8
 """Stores of a process that keep what they met: one that all its ten thousand objects are recalled of takes some
-45 MB."""
+45 MB, a larger one up to 60."""
 _keeping = OpenStores(MOST_KEEPING)
 
 
