@@ -45,8 +45,8 @@ CALL_POINTS = 500
 """Points of one engine call: 20,000 in one upsert held the GIL for 159 ms (consistency.md §5)."""
 
 KNOWN_POINTS = 65_536
-"""Points of this process of which it is kept who they are about, some 500 bytes each; a search meets a hundred, and
-of a memory of 100,000 objects it would otherwise read most of them anew."""
+"""Points of this process of which it is kept who they are about, some 500 bytes each; a search meets a hundred,
+and of a memory of 100,000 objects it would otherwise read most of them anew."""
 
 _known: dict[int, Identity] = {}
 
