@@ -66,12 +66,10 @@ class Verdict:
                 instant = episode.object.scene.instant
         return judged(found, self.policy, seconds(found.object, instant))
 
-    @cached_property
+    @property
     def surprising(self) -> bool:
-        """Whether anything stands otherwise than was known before it was read."""
-        return self.denied != self.found.denied or any(
-            self.standing(ref).salience != self.found.hint(ref).salience for ref in self.stored
-        )
+        """Whether anything weighs otherwise than was known. What is denied otherwise makes the walks go anew."""
+        return any(self.standing(ref).salience != self.found.hint(ref).salience for ref in self.stored)
 
     def contradicts(self, walk: Walk) -> bool:
         """Whether the walk would go otherwise, knowing what is known now.

@@ -237,6 +237,42 @@ def test_reading_less_changes_nothing(
     assert usual.rationale.lifecycle_omission_count > 0
 
 
+def test_what_the_statistics_do_not_weigh_yet_is_ranked_by_its_own_salience(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened = episode()
+    known = [observation(happened, n, salience_score=0.2) for n in range(2)]
+    owed = observation(happened, 2, salience_score=0.9)
+    world.store(happened, *known)
+    world.store(owed, statistics=False)
+    world.vectors.script(dense=[(happened, 0.9)])
+    usual = world.retrieve()
+
+    monkeypatch.setattr(reading, "FEW", 0)
+    outcome = world.retrieve()
+
+    assert outcome == usual
+    assert outcome.pack.salient_observations[0].id == owed.id
+    (admitted,) = [row for row in outcome.pack.admissions if row.object == owed.ref]
+    assert admitted.scores.salience_score == 0.9
+
+
+def test_what_something_was_reached_through_is_read_though_it_has_no_place(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened = episode()
+    root, beyond = observation(happened, 0), observation(happened, 1)
+    world.store(happened, root, beyond)
+    world.vectors.script(dense=[(root, 0.9)])
+    monkeypatch.setattr(reading, "FEW", 0)
+    fields = {"section_limits": {"relevant_episodes": 0}}
+    assert refs_in(world.retrieve(**fields)) == [root.ref, beyond.ref]
+
+    world.forget(happened, statistics=False)
+
+    assert refs_in(world.retrieve(**fields)) == [root.ref]
+
+
 def test_a_pack_that_came_out_short_is_read_again_whole(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
