@@ -3,11 +3,13 @@
 import pytest
 from pydantic import ValidationError
 
+from charactermemory.domain.beliefs import BeliefAssertion
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.objects import MemoryObject
 from charactermemory.ids import ObjectType
 from charactermemory.ports.graph import Edge, Neighbourhood
 from charactermemory.recall import FanoutSpec, GraphLimits, RecallKnobs, RetrievalOutcome, reading
+from charactermemory.recall.bearings import NAMED
 from charactermemory.recall.expansion import Walk, neighbours_of
 from charactermemory.recall.omissions import LifecycleFilterReason
 from charactermemory.recall.standing import Standing
@@ -255,6 +257,25 @@ def test_what_the_statistics_do_not_weigh_yet_is_ranked_by_its_own_salience(
     assert outcome.pack.salient_observations[0].id == owed.id
     (admitted,) = [row for row in outcome.pack.admissions if row.object == owed.ref]
     assert admitted.scores.salience_score == 0.9
+
+
+def test_who_spoke_beside_a_match_is_read_before_it_counts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna, ben, happened = notion(), notion(), episode()
+    hers = observation(happened, 0, speaker_entity_id=anna.id)
+    his = observation(happened, 1, speaker_entity_id=ben.id)
+    named = belief(entity_ids=(anna.id,), assertions=(BeliefAssertion.known_as(anna.id, "Anna"),))
+    world.store(anna, ben, happened, hers, his, named)
+    world.vectors.script(dense=[(hers, 0.9)])
+    usual = world.retrieve(topic="What did Anna say of tea?")
+
+    monkeypatch.setattr(reading, "FEW", 0)
+    outcome = world.retrieve(topic="What did Anna say of tea?")
+
+    assert outcome == usual
+    given = {row.object: row.scores.named_score for row in outcome.pack.admissions}
+    assert (given[hers.ref], given[his.ref]) == (NAMED, None)
 
 
 def test_what_something_was_reached_through_is_read_though_it_has_no_place(
