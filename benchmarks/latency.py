@@ -8,7 +8,8 @@ hub and somebody else present, a third with the hub named in the text. Beside ea
 it, the bare engine answers the vector query of the same sentence, both legs in one batch.
 
 No question is asked twice. `at first` is a process that has just opened the memory, `retrieve`, which the last
-line repeats, one that has answered 800 questions on it.
+line repeats, one that has answered 800 questions on it, `after one` the same with a moment committed before each
+question, as a companion does.
 
 `round trips` are calls that reached the graph's engine, `statistics queries` calls of the statistics port, and
 `sql` the statements behind them. Time excludes the first calls, which fill caches.
@@ -62,6 +63,7 @@ class Figures:
 
     at_first: Spread
     retrieve: Spread
+    after_commit: Spread
     engine: Spread
     round_trips: int
     statistics_queries: int
@@ -180,9 +182,10 @@ def measure(root: Path, objects: int, calls: int, profile: bool) -> Figures:
     with support.open_memory(root) as memory:
         name_the_hub(memory)
         memory.upkeep.sweep()
-        asked = questions(moments, WARM_UP + calls + SETTLING + calls + COUNTED)
-        parts = [list(islice(asked, count)) for count in (WARM_UP, calls, SETTLING, calls, COUNTED)]
-        warming, early, settling, measured, counted = parts
+        counts = (WARM_UP, calls, SETTLING, calls, calls, COUNTED)
+        asked = questions(moments, sum(counts))
+        parts = [list(islice(asked, count)) for count in counts]
+        warming, early, settling, measured, following, counted = parts
         for context in warming:
             memory.retrieve(context)
         raw, first_timer, retrieve_timer, engine_timer = RawQuery(memory), Timer(), Timer(), Timer()
@@ -202,21 +205,26 @@ def measure(root: Path, objects: int, calls: int, profile: bool) -> Figures:
             engine_timer(lambda batch=batch: raw.ask(batch))
             assert not outcome.rationale.degraded, outcome.rationale.degraded
             held.append(len(outcome.pack.admissions))
-        counts = []
+        after_timer, first = Timer(), memory.stores.graph.head() - 1
+        for number, context in enumerate(following, first):
+            memory.commit(memory.prepare(support.moment(number)))
+            after_timer(lambda context=context: memory.retrieve(context))
+        calls_made = []
         for context in counted:
             with counting(memory) as found:
                 memory.retrieve(context)
-            counts.append(found)
+            calls_made.append(found)
     if profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(35)
         pstats.Stats(profiler).sort_stats("cumulative").print_stats(45)
     return Figures(
         first_timer.spread,
         retrieve_timer.spread,
+        after_timer.spread,
         engine_timer.spread,
-        max(found["graph"] for found in counts),
-        max(found["statistics"] for found in counts),
-        max(found["sql"] for found in counts),
+        max(found["graph"] for found in calls_made),
+        max(found["statistics"] for found in calls_made),
+        max(found["sql"] for found in calls_made),
         statistics.fmean(held),
     )
 
@@ -242,6 +250,7 @@ def main() -> int:
             print(f"{objects:>7,} objects ({time.perf_counter() - start:.0f} s, {support.machine()})")
             print(f"    retrieve  {figures.retrieve}  {figures.sections:.1f} memories a pack")
             print(f"    at first  {figures.at_first}")
+            print(f"    after one {figures.after_commit}")
             print(f"    engine    {figures.engine}")
             print(
                 f"    asks      {figures.round_trips} round trips, {figures.statistics_queries} statistics "
