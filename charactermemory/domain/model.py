@@ -49,6 +49,24 @@ def storable(value: str) -> str:
     return value
 
 
+_SEEN = re.compile(
+    r"[^\u0009-\u000d\u001c-\u0020\u0085\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
+)
+"""Anything but white space, as `str.strip` knows it, and characters without width: joiners, marks of direction
+and the like. Written out, for no two dialects of patterns mean the same by `\\s`."""
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a text is empty, or all of it white space or characters without width."""
+    return _SEEN.search(text) is None
+
+
+def _saying(value: str) -> str:
+    if says_nothing(value):
+        raise ValueError("the text is blank; give it words, or leave out what says nothing")
+    return value
+
+
 def _storable_text(value: Any) -> Any:
     """Check a text before pydantic does, whose own error for a lone surrogate names no place."""
     return storable(value) if isinstance(value, str) else value
@@ -92,6 +110,8 @@ def utc_text(value: datetime) -> str:
 
 _Storable = BeforeValidator(_storable_text)
 Text = Annotated[str, Field(max_length=TEXT_LIMIT), _Storable]
+Saying = Annotated[Text, AfterValidator(_saying), Field(json_schema_extra={"pattern": _SEEN.pattern})]
+"""The text of what is to be remembered, and so no blank one; what is stored already may be."""
 Name = Annotated[str, Field(max_length=NAME_LIMIT), _Storable]
 Key = Annotated[str, Field(max_length=KEY_LIMIT), _Storable]
 Time = Annotated[AwareDatetime, BeforeValidator(_read_time)]

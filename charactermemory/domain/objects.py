@@ -18,7 +18,7 @@ from charactermemory.domain.kinds import (
     RetentionState,
     ThreadStatus,
 )
-from charactermemory.domain.model import Instant, Key, Listed, Model, Name, Score, Text
+from charactermemory.domain.model import Instant, Key, Listed, Model, Name, Score, Text, says_nothing
 from charactermemory.domain.scene import Scene
 from charactermemory.errors import (
     AuthoredBeliefAboutLink,
@@ -163,7 +163,7 @@ def check_object(item: MemoryObject) -> None:
     """
     match item:
         case Episode():
-            if item.summary is not None and not item.summary.strip():
+            if item.summary is not None and says_nothing(item.summary):
                 raise EmptyEpisodeSummary()
             item.scene.check()
             _check_score("episode_salience", item.salience_score)

@@ -20,7 +20,7 @@ from charactermemory.domain.kinds import (
     RetentionState,
     ThreadStatus,
 )
-from charactermemory.domain.model import Instant, Key, Model, Name, Score, Text
+from charactermemory.domain.model import Instant, Key, Model, Name, Saying, Score, Text
 from charactermemory.domain.objects import (
     DEFAULT_SALIENCE,
     Assertions,
@@ -106,7 +106,7 @@ class ObservationDraft(_Draft):
     speaker_entity_id: MemoryId | None = None
     observed_at: Instant | None = None
     modality: Modality = Modality.CHAT
-    text: Text
+    text: Saying
     raw_ref: Key | None = None
     salience_score: Score = DEFAULT_SALIENCE
     retention_state: RetentionState = RetentionState.ACTIVE

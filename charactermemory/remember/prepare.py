@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from charactermemory.clock import Clock
 from charactermemory.domain.kinds import SCHEMA_VERSION, RelationType
-from charactermemory.domain.model import Instant, Key, Listed, Model, Name, Text
+from charactermemory.domain.model import Instant, Key, Listed, Model, Name, Saying, Text
 from charactermemory.domain.provenance import (
     CandidateProvenance,
     CandidateSource,
@@ -50,7 +50,7 @@ class RememberInput(Model):
     `prepare` is taken, in UTC.
     """
 
-    content: Text | None = None
+    content: Saying | None = None
     scene: Scene | None = None
     episode: EpisodeDraft | None = None
     observations: Annotated[tuple[ObservationDraft, ...], Listed] = ()

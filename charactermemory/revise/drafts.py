@@ -9,7 +9,7 @@ from pydantic import Field
 from charactermemory.domain.beliefs import check_belief
 from charactermemory.domain.kinds import DerivedType
 from charactermemory.domain.lifecycle import References
-from charactermemory.domain.model import Key, Listed, Model, Score, Text
+from charactermemory.domain.model import Key, Listed, Model, Score, Text, says_nothing
 from charactermemory.domain.objects import DEFAULT_SALIENCE, Assertions, IdSet
 from charactermemory.domain.provenance import SourceProvenanceReference
 from charactermemory.errors import (
@@ -141,7 +141,7 @@ class ReplacementDerivedMemoryDraft(Model):
         Raises:
             LifecycleDraftInvalid: the first rule broken.
         """
-        if not self.text.strip():
+        if says_nothing(self.text):
             raise LifecycleDraftInvalid("empty_replacement_text", f"{place}: text is blank")
         provenance = (self.original_source_provenance, self.correction_origin_provenance)
         sourced = bool(
@@ -277,5 +277,5 @@ class ForgetMemoryDraft(Model):
 
 
 def _check_rationale(rationale: str) -> None:
-    if not rationale.strip():
+    if says_nothing(rationale):
         raise LifecycleDraftInvalid("empty_rationale", "rationale is blank; say why")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from charactermemory.domain.model import storable
+from charactermemory.domain.model import says_nothing, storable
 from charactermemory.errors import CharacterMemoryError
 
 
@@ -76,7 +76,7 @@ def text_problem(value: Any, limit: int) -> str | None:
     """What keeps a value from being a storable text of 1 to `limit` characters, and what to do; or None."""
     if not isinstance(value, str):
         return f"is {kind_name(type(value))}; write it as text, in quotes"
-    if not value.strip():
+    if says_nothing(value):
         return "is blank; give it content or leave it out"
     if len(value) > limit:
         return f"has {len(value):,} characters; shorten it to at most {limit:,}"

@@ -141,6 +141,7 @@ BAD_LINES: dict[str, tuple[Any, str | None, str]] = {
     "object as summary": (line(summary={}), "summary", "is an object; write it as text"),
     "number as time": (line(time=1_700_000_000), "time", "is a number; write it as text"),
     "blank text": (line(text=" \u3000\n"), "text", "is blank; give it content or leave it out"),
+    "text without width": (line(text="\u200b"), "text", "is blank; give it content or leave it out"),
     "blank session": (line(session=""), "session", "is blank"),
     "blank speaker": (line(speaker=" "), "speaker", "is blank"),
     "blank id": (line(id=""), "id", "is blank"),

@@ -219,6 +219,17 @@ def test_the_host_chooses_what_when_and_who(client, stub, life, manager):
     ]
 
 
+def test_what_says_nothing_is_left_out_whoever_chose_it(client, stub, life, failures):
+    with_memory(client, memory=life, remember=lambda turn: turn.messages)
+    stub.say(" \n")
+    ask = {"model": "m", "thread_id": "t"}
+    client.chat.completions.create(messages=[{"role": "user", "content": "Good night."}], **ask)
+    stub.say("\u200b")
+    client.chat.completions.create(messages=[{"role": "user", "content": "\u200b\ufeff"}], **ask)
+    assert [item.text for item in observations(life)] == ["Good night."]
+    assert (len(episodes(life)), failures) == (1, [])
+
+
 def test_the_host_adds_what_it_makes_of_a_turn(client, life, failures):
     home = EntityDraft(id=new_id())
 

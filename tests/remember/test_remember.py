@@ -13,6 +13,8 @@ from charactermemory.remember.prepare import RememberInput
 from tests.support.plans import notion, notion_ref, plan, uid
 from tests.support.rig import Rig
 
+BLANK = "the text is blank; give it words, or leave out what says nothing"
+
 
 @pytest.mark.spec("core-62")
 def test_an_unknown_hint_rejects_the_whole_input(rig: Rig) -> None:
@@ -71,6 +73,9 @@ def test_an_outcome_can_be_kept_as_json(rig: Rig) -> None:
     [
         ("be\0ans", "NUL at character 2 cannot be stored"),
         ("be\ud800ans", "a lone surrogate at character 2 cannot be stored"),
+        ("", BLANK),
+        (" \t\r\n\u3000", BLANK),
+        ("\u200b\u200d\u2060\ufeff", BLANK),
         ("b" * 50_001, "String should have at most 50000 characters"),
     ],
 )

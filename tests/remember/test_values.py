@@ -73,6 +73,8 @@ def test_a_blank_summary_is_invalid_and_none_is_valid(rig: Rig) -> None:
     [blank] = rig.memory.validate_plan(plan(episode(1, " ")))
     assert blank.status is INVALID
     assert [issue.kind for issue in blank.errors] == ["empty_episode_summary"]
+    [unseen] = rig.memory.validate_plan(plan(episode(1, "\u200b")))
+    assert [issue.kind for issue in unseen.errors] == ["empty_episode_summary"]
     [without] = rig.memory.validate_plan(plan(episode(1, None)))
     assert (without.status, without.errors) == (VALID, ())
 
@@ -303,6 +305,8 @@ LONG = {"text": 50_001, "name": 1_001, "key": 1_025}
         ("key", lambda: Setting(key="a" * LONG["key"])),
         ("raw_ref", lambda: EpisodeDraft(raw_ref="a" * LONG["key"])),
         ("canonical_key", lambda: MemoryThreadDraft(title="a", summary="a", canonical_key="a" * LONG["key"])),
+        ("text", lambda: ObservationDraft(text="")),
+        ("text", lambda: ObservationDraft(text=" \t\u2028\u200b")),
         ("text", lambda: ObservationDraft(text="a\0b")),
         ("text", lambda: ObservationDraft(text="a\udfffb")),
         ("custom_values", lambda: Scene(time=AT, custom_values={"a": "\0"})),

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from charactermemory.domain.model import TEXT_LIMIT
+from charactermemory.domain.model import TEXT_LIMIT, says_nothing
 from charactermemory.domain.scene import Scene
 from charactermemory.history import Message, Recalled, Selection
 from charactermemory.history.bridge import settle
@@ -50,7 +50,7 @@ def said(exchange: Exchange) -> list[Message]:
     return [
         message
         for message in exchange.messages
-        if message.role in ("user", "assistant") and not message.hidden and message.text.strip()
+        if message.role in ("user", "assistant") and not message.hidden and not says_nothing(message.text)
     ]
 
 
@@ -161,7 +161,7 @@ class MemoryCompanion:
     def _draft(self, exchange: Exchange) -> RememberInput | None:
         """Return the turn as an episode of its words; None when nothing of it is to be remembered."""
         try:
-            messages = list(self.remembers(exchange))
+            messages = [item for item in self.remembers(exchange) if not says_nothing(_text(item))]
             if not messages:
                 return None
             return RememberInput(
