@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
@@ -17,7 +18,7 @@ from django.utils.module_loading import import_string
 
 from charactermemory.config.failures import unknown_key
 from charactermemory.errors import CharacterMemoryError, MissingForMode
-from memory_app import conf, mounts
+from memory_app import conf, mounts, writable
 from memory_app.conf import AppSettings
 
 _NEAR_MISSES = ("CHARACTERMEMORY", "CHARACTER_MEMORY_SETTINGS", "CHARACTER_MEMORIES", "MEMORY_APP")
@@ -42,12 +43,14 @@ class Id(Enum):
     E008 = "The repairs run in Celery, which is not installed."
     E009 = "An embedded store lies on a network file system."
     E010 = "`USE_TZ` is off."
+    E011 = "A file stands where a store's folder has to be, or a folder where its file has to be."
     W001 = "Embedded stores outside `DEBUG` serve one process only (`check --deploy`)."
     W002 = "A store in memory outside `DEBUG` forgets everything (`check --deploy`)."
     W003 = "A store lies inside `MEDIA_ROOT` or `STATIC_ROOT`, from where files are served."
     W005 = "The broker hands a task out again while it may still run."
     W008 = "Several processes share a database that cannot skip locked rows (`check --database`)."
     W009 = "Migrations of the app are not applied (`check --database`)."
+    W010 = "The user who runs the command may not write a store's folder."
 
     @property
     def code(self) -> str:
@@ -181,7 +184,7 @@ def check_processes(**others: Any) -> list[CheckMessage]:
 
 
 def check_folders(**others: Any) -> list[CheckMessage]:
-    """E009, W003."""
+    """E009, E011, W003, W010. Nothing is made for it."""
     return list(_folders())
 
 
@@ -203,6 +206,23 @@ def _folders() -> Iterator[CheckMessage]:
                     f"{key} is {path}, inside {name}: the web server may hand memories out as files.",
                     f"Name a folder outside {name}.",
                 )
+    for key, path in written_folders(read).items():
+        if found := writable.in_the_way(path):
+            yield Id.E011(
+                f"{key} needs the folder {path}, and {found} is no folder.",
+                f"Move {found} away, or let {key} name another place.",
+            )
+        elif found := writable.closed(path):
+            yield Id.W010(
+                f"{key} needs the folder {path}, and {found} cannot be written by user {os.geteuid()}.",
+                f"Give {found} to the user who runs Django, or let {key} name another place; if Django runs as "
+                "another user than this command, all is well.",
+            )
+    file = _statistics_file(read)
+    if file and file.is_dir():
+        yield Id.E011(
+            f"RETRIEVAL_STATS_PATH is {file}, a folder.", "Name a file in it, such as statistics.sqlite3."
+        )
 
 
 def embedded_folders(read: AppSettings) -> dict[str, Path]:
@@ -213,6 +233,21 @@ def embedded_folders(read: AppSettings) -> dict[str, Path]:
         "VECTOR_STORE_PATH": core.vector_store_path if core.vector_store_mode == "embedded" else None,
     }
     return {key: path.resolve() for key, path in folders.items() if path is not None}
+
+
+def written_folders(read: AppSettings) -> dict[str, Path]:
+    """Return every folder that a process of the host writes, by the key that names it or a file in it."""
+    core, folders = read.core, embedded_folders(read)
+    if file := _statistics_file(read):
+        folders["RETRIEVAL_STATS_PATH"] = file.parent
+    if core.graph_store_mode == "service" and core.writer_lock_path:
+        folders["WRITER_LOCK_PATH"] = core.writer_lock_path.resolve()
+    return folders
+
+
+def _statistics_file(read: AppSettings) -> Path | None:
+    in_file = read.statistics == "core" and read.core.retrieval_stats_store_mode == "sqlite"
+    return read.core.retrieval_stats_path.resolve() if in_file else None
 
 
 def check_deployment(**others: Any) -> list[CheckMessage]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from django.core.checks import CheckMessage, run_checks
 from django.core.management import call_command
 from django.db import connection
 
-from memory_app import checks, mounts
+from memory_app import checks, mounts, writable
 from memory_app.checks import Id
 from tests.app.test_conf import EMBEDDED, SERVICE
 
@@ -30,8 +31,10 @@ def ids(**options: Any) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def sound(settings: Any) -> None:
+def sound(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.CHARACTER_MEMORY = EMBEDDED
+    # Whoever runs the tests: root may write everywhere, others have no way to make /stores.
+    monkeypatch.setattr(writable, "may_write", lambda path: True)
 
 
 def test_every_id_is_of_its_own_and_every_message_has_a_hint(settings: Any) -> None:
@@ -164,6 +167,80 @@ def test_e009_an_embedded_store_on_a_network_file_system(
 def test_e010_naive_times(settings: Any) -> None:
     settings.USE_TZ = False
     assert ids() == ["E010"]
+
+
+FILES = {
+    "OXIGRAPH_PATH": {},
+    "VECTOR_STORE_PATH": {},
+    "RETRIEVAL_STATS_PATH": {"STATISTICS": "core"},
+    "WRITER_LOCK_PATH": SERVICE | {"DISPATCH": "none"},
+}
+"""Keys that name something on disk, each with the settings that make use of it."""
+
+
+@pytest.mark.parametrize("key", FILES)
+def test_e011_a_file_where_a_folder_has_to_be(settings: Any, tmp_path: Path, key: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    before = sorted(tmp_path.rglob("*"))
+    name = "statistics.sqlite3" if key == "RETRIEVAL_STATS_PATH" else ""
+    for folder, expected in {
+        "file": ["E011"],
+        "file/below/it": ["E011"],
+        "new/one": [],
+        ".": [],
+        "nowhere": [],
+    }.items():
+        settings.CHARACTER_MEMORY = EMBEDDED | FILES[key] | {key: tmp_path / folder / name}
+        assert ids() == expected, folder
+    settings.CHARACTER_MEMORY = EMBEDDED | FILES[key] | {key: tmp_path / "file" / "below" / name}
+    (message,) = found()
+    assert key in message.msg
+    assert str(tmp_path / "file") in message.msg
+    assert sorted(tmp_path.rglob("*")) == before, "a check makes nothing"
+
+
+def test_e011_a_folder_where_the_statistics_file_has_to_be(settings: Any, tmp_path: Path) -> None:
+    settings.CHARACTER_MEMORY = EMBEDDED | {"RETRIEVAL_STATS_PATH": tmp_path}
+    assert ids() == [], "the host's database has the statistics"
+    settings.CHARACTER_MEMORY = EMBEDDED | {"RETRIEVAL_STATS_PATH": tmp_path, "STATISTICS": "core"}
+    assert ids() == ["E011"]
+
+
+@pytest.mark.parametrize("key", FILES)
+def test_w010_a_folder_that_this_user_may_not_write(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str
+) -> None:
+    name = "statistics.sqlite3" if key == "RETRIEVAL_STATS_PATH" else ""
+    settings.CHARACTER_MEMORY = EMBEDDED | FILES[key] | {key: tmp_path / "of_root" / "new" / name}
+    (tmp_path / "of_root").mkdir()
+    assert ids() == []
+    monkeypatch.setattr(writable, "may_write", lambda path: path != tmp_path / "of_root")
+    (message,) = found()
+    assert message.id == "memory_app.W010"
+    assert key in message.msg
+    assert str(tmp_path / "of_root") + " cannot" in message.msg
+
+
+def test_w010_a_collection_that_another_user_has_made(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("ada", "ben"):
+        (tmp_path / name).mkdir()
+    settings.CHARACTER_MEMORY = EMBEDDED | {"OXIGRAPH_PATH": tmp_path}
+    assert ids() == []
+    monkeypatch.setattr(writable, "may_write", lambda path: path != tmp_path / "ben")
+    (message,) = found()
+    assert f"{tmp_path / 'ben'} cannot be written" in message.msg
+
+
+def test_who_may_write_is_what_the_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert writable.may_write(tmp_path)
+    asked = []
+    monkeypatch.setattr(os, "access", lambda path, mode: asked.append((path, mode)))
+    assert not writable.may_write(tmp_path)
+    assert asked == [(tmp_path, os.R_OK | os.W_OK | os.X_OK)]
 
 
 def test_w001_and_w002_speak_of_production_only(settings: Any) -> None:
