@@ -10,6 +10,7 @@ from django.db import DatabaseError
 from django.db.models import Count, Max, Min, Q
 
 from charactermemory import CharacterMemoryError
+from charactermemory.domain.counted import counted
 from memory_app import runtime
 from memory_app.models import MemoryCollection, RepairMarker
 from memory_app.repairs import breaker
@@ -105,7 +106,7 @@ def _collection(name: str, recorded: str) -> dict[str, Check]:
     for part, store in (("vectors", stores.vectors), ("statistics", stores.statistics)):
         try:
             behind = max(head - store.cursor().applied, 0)
-            checks[f"collection.{name}.{part}"] = Check(True, f"{behind} commits behind", behind)
+            checks[f"collection.{name}.{part}"] = Check(True, f"{counted(behind, 'commit')} behind", behind)
         except CharacterMemoryError as error:
             checks[f"collection.{name}.{part}"] = Check(False, error.code)
     return checks

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from django.core.management.color import Style
 
+from charactermemory.domain.counted import counted
 from charactermemory.recall.trace import RetrievalTrace
 from memory_app.presentation import Entry, Recollection
 
@@ -70,7 +71,7 @@ class Layout:
         for size, name in ((365, "year"), (30, "month"), (1, "day")):
             if days >= size:
                 number = days // size
-                return f", {number} {name}{'s' if number > 1 else ''} before"
+                return f", {counted(number, name)} before"
         return ""
 
     def _left_out(self, found: Recollection) -> Iterator[str]:
@@ -80,7 +81,7 @@ class Layout:
         if rest := found.superseded - len(found.replaced):
             yield from self._block("superseded", f"{rest} more", warn=True)
         if found.forgotten:
-            kinds = ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in found.forgotten)
+            kinds = ", ".join(counted(count, kind) for kind, count in found.forgotten)
             yield from self._block("suppressed", f"{kinds}, forgotten and not told here", warn=True)
         for reason, count in found.others:
             yield from self._block(reason, f"{count} more", warn=True)
@@ -103,13 +104,14 @@ class Layout:
         legs = Counter((item.road, item.leg) for item in trace.vector_candidates)
         for (road, leg), count in legs.items():
             best = max(c.score for c in trace.vector_candidates if (c.road, c.leg) == (road, leg))
-            yield from self._block("searched", f"{road}, {leg}: {count} hits, the best {best:.3f}")
+            yield from self._block("searched", f"{road}, {leg}: {counted(count, 'hit')}, the best {best:.3f}")
         for item in trace.graph_expansions:
             bound = item.bounded_failure
             cut = f", cut by {bound.reason}" if bound else ""
             yield from self._block(
                 item.outcome,
-                f"{item.root}: {item.object_count} objects, {item.relation_count} relations, "
+                f"{item.root}: {counted(item.object_count, 'object')}, "
+                f"{counted(item.relation_count, 'relation')}, "
                 f"{item.filtered_node_count} filtered{cut}",
             )
         for row in trace.selectivity_decisions:

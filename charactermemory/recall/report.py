@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from charactermemory.domain.counted import counted
 from charactermemory.domain.model import Model
 from charactermemory.ports.vectors import Completeness
 from charactermemory.recall.expansion import BoundReason, Walk
@@ -174,8 +175,9 @@ def rationale(
     lifecycle_reasons = Counter(item.reason for item in lifecycle)
     return RetrievalRationale(
         summary=(
-            f"{candidates} vector candidates, {included} memories included, {len(stale)} candidates omitted, "
-            f"{len(lifecycle)} lifecycle omissions."
+            f"{counted(candidates, 'vector candidate')}, {counted(included, 'memory', 'memories')} included, "
+            f"{counted(len(stale), 'candidate')} omitted, "
+            f"{counted(len(lifecycle), 'lifecycle omission')}."
         ),
         degraded=tuple(degraded),
         names=names,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+from charactermemory.domain.counted import counted
 from charactermemory.domain.lifecycle import derived_links
 from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject
 from charactermemory.domain.repair import RepairMarker, StatsUpdateMarker, VectorIndexMarker
@@ -164,9 +165,9 @@ def _diagnostics(
 def _failure_messages(markers: tuple[RepairMarker, ...]) -> Iterator[DiagnosticMessage]:
     for marker in markers:
         if isinstance(marker, VectorIndexMarker):
-            text = f"{len(marker.objects)} objects are stored and not indexed: {marker.cause.cause}"
+            text = f"{counted(len(marker.objects), 'object')} stored and not indexed: {marker.cause.cause}"
             yield DiagnosticMessage(code=DiagnosticCode.VECTOR_INDEXING_FAILED, text=text)
         elif isinstance(marker, StatsUpdateMarker):
             causes = ", ".join(cause.cause for cause in marker.causes)
-            text = f"the statistics of {len(marker.objects)} objects are not up to date: {causes}"
+            text = f"the statistics of {counted(len(marker.objects), 'object')} are not up to date: {causes}"
             yield DiagnosticMessage(code=DiagnosticCode.STATS_UPDATE_FAILED, text=text)

@@ -36,7 +36,8 @@ def test_it_says_what_was_new_and_importing_again_finds_everything(manage: Manag
 
 def test_a_grown_file_brings_its_new_turns(manage: Manage, tmp_path: Path) -> None:
     path = chat(tmp_path / "chat.jsonl", line("a", "One."))
-    manage("import_chat", path, collection="chat", format="jsonl")
+    out, _ = manage("import_chat", path, collection="chat", format="jsonl")
+    assert out == "1 session: 1 new, 0 already there\n1 turn: 1 new, 0 already there\n"
     chat(path, line("a", "One."), line("b", "Two."), line("a", "Three."))
     out, _ = manage("import_chat", path, collection="chat", format="jsonl")
     assert out == "2 sessions: 1 new, 1 already there\n3 turns: 2 new, 1 already there\n"
@@ -93,7 +94,7 @@ def test_what_could_not_be_indexed_is_told_and_a_second_import_repairs_it(
     monkeypatch.setattr(HashingEmbedding, "bulk_generate_embeddings", fail)
     path = DATA / "companion_chat.jsonl"
     out, err = manage("import_chat", path, collection="chat", format="jsonl")
-    assert "60 turns: 60 new" in out and "stored but could not be indexed; import again" in err
+    assert "60 turns: 60 new" in out and "stored but not indexed; import again" in err
     monkeypatch.setattr(HashingEmbedding, "bulk_generate_embeddings", embed)
     out, err = manage("import_chat", path, collection="chat", format="jsonl")
     assert "60 turns: 0 new" in out and err == ""

@@ -65,7 +65,7 @@ def test_verify_finds_what_differs_and_repairs_it(shed: CharacterMemory, manage:
     (found,) = answer["collections"]
     assert (answer["differences"], found["kinds"]) == (1, {"vector_missing": 1})
     assert found["first"] == [f"vector_missing {episode_ref(1)}"]
-    assert problem == "shed: 1 differences; --repair sets right what differs"
+    assert problem == "shed: 1 difference; --repair sets right what differs"
     answer = manage("memory_verify", repair=True, json=True)
     assert (answer["differences"], answer["collections"][0]["found"]) == (0, 1)
     assert "0 differences" in manage("memory_verify")
@@ -94,7 +94,7 @@ def test_repair_fails_while_something_is_left_and_requeues_and_cancels(
     assert answer["standing"]["dead"] == 1
     assert "dead repairs: 1" in problem
     assert manage("memory_repair", dry_run=True, json=True)["standing"]["dead"] == 1
-    assert manage("memory_repair", cancel=True, json=True) == {"cancelled": 1}
+    assert manage("memory_repair", cancel=True) == "1 repair cancelled\n"
     assert manage("memory_repair", requeue=True, json=True) == {"requeued": 1}
     monkeypatch.setattr(HashingEmbedding, "bulk_generate_embeddings", embed)
     assert manage("memory_repair", json=True)["succeeded"] == 1

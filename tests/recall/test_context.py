@@ -272,6 +272,18 @@ def test_the_topic_is_not_echoed(world: World) -> None:
     assert "zanzibar" not in outcome.trace.to_json()
 
 
+def test_the_summary_counts_one_and_many(world: World) -> None:
+    tea, pot = episode(summary="Tea."), episode(summary="A pot.")
+    world.store(tea, pot)
+    world.vectors.script(dense=[(tea, 0.9)])
+    one = world.retrieve(topic="tea").rationale.summary
+    assert one.startswith("1 vector candidate, 1 memory included, 0 candidates omitted, 0 lifecycle")
+    world.vectors.script(dense=[(tea, 0.9), (pot, 0.8)])
+    assert world.retrieve(topic="tea").rationale.summary.startswith(
+        "2 vector candidates, 2 memories included"
+    )
+
+
 @pytest.mark.spec("recall-20")
 def test_recall_has_no_wall_clock_limit() -> None:
     with pytest.raises(ValidationError) as caught:

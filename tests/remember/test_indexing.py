@@ -208,7 +208,7 @@ def assert_nothing_indexed(rig: Rig, outcome: Outcome, cause: str) -> VectorInde
     assert outcome.diagnostics.repair_needed == (marker,)  # type: ignore[attr-defined]
     [message] = outcome.diagnostics.messages  # type: ignore[attr-defined]
     assert message.code == "vector_indexing_failed"
-    assert message.text == f"4 objects are stored and not indexed: {cause}"
+    assert message.text == f"4 objects stored and not indexed: {cause}"
     assert outcome.vector_indexed_object_ids == ()  # type: ignore[attr-defined]
     assert outcome.persisted_object_ids == (notion_ref(1), *INDEXED)  # type: ignore[attr-defined]
     assert not outcome.complete

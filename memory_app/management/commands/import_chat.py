@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from tqdm import tqdm
 
+from charactermemory.domain.counted import counted
 from memory_app.chat_import.formats import ChatSession, read_jsonl, read_locomo
 from memory_app.chat_import.importer import ImportReport, import_chat
 from memory_app.management.base import MemoryCommand, add_collection
@@ -61,14 +62,15 @@ class Command(MemoryCommand):
 
     def _tell(self, report: ImportReport, collection: str) -> None:
         self.stdout.write(
-            f"{report.sessions} sessions: {report.new_sessions} new, "
+            f"{counted(report.sessions, 'session')}: {report.new_sessions} new, "
             f"{report.sessions - report.new_sessions} already there"
         )
         self.stdout.write(
-            f"{report.turns} turns: {report.new_turns} new, {report.turns - report.new_turns} already there"
+            f"{counted(report.turns, 'turn')}: {report.new_turns} new, "
+            f"{report.turns - report.new_turns} already there"
         )
         if report.owed:
             self.stderr.write(
-                f"{report.owed} objects are stored but could not be indexed; import again, or run "
+                f"{counted(report.owed, 'object')} stored but not indexed; import again, or run "
                 f"manage.py memory_rebuild_vectors --collection {collection}"
             )

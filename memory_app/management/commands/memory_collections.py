@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from charactermemory.domain.counted import counted
 from memory_app import operations
 from memory_app.management.operating import OperatorCommand, add_collections, chosen, finish
 
@@ -29,7 +30,8 @@ class Command(OperatorCommand):
                 f"cannot be opened: {item.detail}"
                 if item.error
                 else (
-                    f"{item.head} commits, {item.points} points, backlog {item.vector_backlog} vectors "
+                    f"{counted(item.head or 0, 'commit')}, {counted(item.points, 'point')}, "
+                    f"backlog {counted(item.vector_backlog or 0, 'vector')} "
                     f"{item.statistics_backlog} statistics ({item.statistics})"
                 )
             )

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from charactermemory.domain.counted import counted
 from memory_app import operations
 from memory_app.management.operating import OperatorCommand, add_collections, chosen, finish
 
@@ -34,5 +35,5 @@ class Command(OperatorCommand):
             )
         self.answer({"exports": [asdict(result) for result in results], "errors": problems})
         for result in results:
-            self.tell(f"{result.collection}: {result.triples} triples, SHA-256 {result.sha256}")
+            self.tell(f"{result.collection}: {counted(result.triples, 'triple')}, SHA-256 {result.sha256}")
         finish(problems)

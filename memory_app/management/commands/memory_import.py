@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from charactermemory.domain.counted import counted
 from memory_app import operations
 from memory_app.management.operating import OperatorCommand, finish
 
@@ -29,12 +30,15 @@ class Command(OperatorCommand):
             manifest = operations.importing.read_manifest(options["manifest"])
             self.answer({"collection": manifest.collection, "triples": manifest.triples, "dry_run": True})
             self.tell(
-                f"{manifest.triples} triples of {manifest.collection} would be loaded; the file is sound"
+                f"{counted(manifest.triples, 'triple')} of {manifest.collection} would be loaded; "
+                "the file is sound"
             )
             return
         with self.progress("importing", "collections"):
             done = operations.importing.import_export(options["manifest"], options["collection"])
         self.answer(done.summary())
-        self.tell(f"{done.triples} triples loaded into {done.collection}, which ends at commit {done.head}")
+        self.tell(
+            f"{counted(done.triples, 'triple')} loaded into {done.collection}, which ends at commit {done.head}"
+        )
         if not done.complete:
             finish([f"{done.collection}: the graph is imported; index or statistics still wait for repairs"])

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from charactermemory.domain.counted import counted
 from memory_app import operations
 from memory_app.management.operating import OperatorCommand, add_collections, chosen, finish
 
@@ -29,7 +30,9 @@ class Command(OperatorCommand):
                 names, lambda name: {"collection": name, "objects": operations.rebuild.count_objects(name)}
             )
             for result in results:
-                self.tell(f"{result['collection']}: {sum(result['objects'].values())} objects would be read")
+                self.tell(
+                    f"{result['collection']}: {counted(sum(result['objects'].values()), 'object')} would be read"
+                )
         else:
             with self.progress("rebuilding", "collections") as bar:
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from charactermemory.domain.counted import counted
 from memory_app import operations
 from memory_app.management.base import add_collection
 from memory_app.management.operating import OperatorCommand
@@ -35,7 +36,7 @@ class Command(OperatorCommand):
         if options["dry_run"]:
             counts = operations.rebuild.count_objects(collection)
             self.answer({"collection": collection, "dry_run": True, "objects": counts})
-            self.tell(f"{sum(counts.values())} objects of {collection} would be read")
+            self.tell(f"{counted(sum(counts.values()), 'object')} of {collection} would be read")
             return
         with self.progress("rebuilding", "objects") as bar:
             report = operations.rebuild.rebuild_vectors(collection, bar.update, options["anew"])
@@ -43,8 +44,8 @@ class Command(OperatorCommand):
         if report.failed:
             shown = ", ".join(map(str, report.failed[:5])) + (" …" if len(report.failed) > 5 else "")
             raise CommandError(
-                f"{len(report.failed)} of {report.objects} objects could not be indexed ({shown}); the new "
-                "index serves without them and the next sweep tries them again"
+                f"{len(report.failed)} of {counted(report.objects, 'object')} could not be indexed ({shown}); the "
+                "new index serves without them and the next sweep tries them again"
             )
         kept = f", {report.kept} of them embedded by the interrupted rebuild" if report.kept else ""
-        self.tell(f"{report.objects} objects read{kept}; the new index of {collection} serves")
+        self.tell(f"{counted(report.objects, 'object')} read{kept}; the new index of {collection} serves")

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from charactermemory.domain.counted import counted
 from memory_app import operations
 from memory_app.management.operating import OperatorCommand, add_collections, chosen, finish
 from memory_app.models import RepairMarker
@@ -40,7 +41,7 @@ class Command(OperatorCommand):
         if options["prune"]:
             removed = operations.repair.prune()
             self.answer({"pruned": removed})
-            self.tell(f"{removed} rows deleted")
+            self.tell(f"{counted(removed, 'row')} deleted")
             return
         names = chosen(options)
         rows = RepairMarker.objects.filter(collection__in=names)
@@ -49,7 +50,7 @@ class Command(OperatorCommand):
             word = "requeued" if options["requeue"] else "cancelled"
             count = deed(rows)
             self.answer({word: count})
-            self.tell(f"{count} repairs {word}")
+            self.tell(f"{counted(count, 'repair')} {word}")
         elif options["dry_run"]:
             self._tell_standing(names, {})
         else:
@@ -80,6 +81,6 @@ class Command(OperatorCommand):
         standing = {status: rows.filter(status=status).count() for status in RepairMarker.Status.values}
         self.answer({**done, "standing": standing})
         if done:
-            self.tell(f"{done['claimed']} repairs tried, {done['succeeded']} succeeded")
+            self.tell(f"{counted(done['claimed'], 'repair')} tried, {done['succeeded']} succeeded")
         self.tell(", ".join(f"{count} {status}" for status, count in standing.items()))
         return standing

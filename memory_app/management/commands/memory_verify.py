@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from charactermemory.domain.counted import counted
 from memory_app import operations
 from memory_app.management.operating import OperatorCommand, add_collections, chosen, finish
 
@@ -43,13 +44,14 @@ class Command(OperatorCommand):
         )
         for result, summary in zip(results, summaries, strict=True):
             self.tell(
-                f"{result.collection}: {summary['objects']} objects, {summary['points']} points, "
-                f"{summary['differences']} differences"
+                f"{result.collection}: {counted(summary['objects'], 'object')}, "
+                f"{counted(summary['points'], 'point')}, "
+                f"{counted(summary['differences'], 'difference')}"
                 + (f" ({summary['found']} before the repair)" if result.after else "")
             )
             for line in summary["first"]:
                 self.tell(f"  {line}")
             if not result.clean:
                 hint = "" if options["repair"] else "; --repair sets right what differs"
-                problems.append(f"{result.collection}: {summary['differences']} differences{hint}")
+                problems.append(f"{result.collection}: {counted(summary['differences'], 'difference')}{hint}")
         finish(problems)

@@ -13,6 +13,7 @@ from django.urls import reverse
 from tqdm import tqdm
 
 from charactermemory import CharacterMemory
+from charactermemory.domain.counted import counted
 from memory_app.conf import given_mapping
 from memory_app.management.base import MemoryCommand
 from memory_app.presentation import recollect
@@ -92,18 +93,20 @@ class Command(MemoryCommand):
 
     def _tell(self, life: SampleLife, lived: Lived, collection: str) -> None:
         self.stdout.write(
-            f"The life of {life.character.name}: {len(life.sessions)} sessions from "
+            f"The life of {life.character.name}: {counted(len(life.sessions), 'session')} from "
             f"{_day(life.sessions[0].time)} to {_day(life.sessions[-1].time)}, in collection {collection!r}."
         )
         if lived.nothing:
             self.stdout.write("Everything is there already, nothing was imported.")
         else:
             self.stdout.write(
-                f"Remembered: {lived.sessions} sessions with {lived.turns} turns; "
+                f"Remembered: {counted(lived.sessions, 'session')} with {counted(lived.turns, 'turn')}; "
                 f"corrections: {lived.corrections}; forgettings: {lived.forgettings}."
             )
         if lived.owed:
-            self.stderr.write(f"{lived.owed} objects could not be indexed; run the quickstart again.")
+            self.stderr.write(
+                f"{counted(lived.owed, 'object')} stored but not indexed; run the quickstart again."
+            )
 
     def _ask(self, memory: CharacterMemory, life: SampleLife) -> None:
         for number, question in enumerate(life.questions, start=1):
