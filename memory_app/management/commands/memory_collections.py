@@ -30,7 +30,7 @@ class Command(OperatorCommand):
                 f"cannot be opened: {item.detail}"
                 if item.error
                 else (
-                    f"{counted(item.head or 0, 'commit')}, {counted(item.points, 'point')}, "
+                    f"{counted(item.head or 0, 'commit')}, {counted(item.points or 0, 'point')}, "
                     f"backlog {counted(item.vector_backlog or 0, 'vector')} "
                     f"{item.statistics_backlog} statistics ({item.statistics})"
                 )
