@@ -660,12 +660,16 @@ class VectorDatabaseError(StoreError):
 
 @dataclass(eq=False)
 class EmbeddingError(StoreError):
-    """An embedding could not be made; `kind` says why, `details` its typed values."""
+    """An embedding could not be made; `kind` says why, `details` its typed values.
+
+    `retry_after_seconds` is how long the provider asks to be left alone, where it does.
+    """
 
     code: ClassVar[str] = "embedding"
     kind: str
     detail: str = ""
     details: tuple[tuple[str, Any], ...] = ()
+    retry_after_seconds: float | None = None
 
     def describe(self) -> str:
         """Name kind, values and detail; never the text that was to be embedded."""

@@ -6,6 +6,7 @@ Ids only; a cause's detail never holds input text and is cut at 500 characters.
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -75,13 +76,14 @@ class Cause(Model):
     """Why a derived write failed.
 
     `code` is that of the error raised, if one was, `kind` the kind within it where the error has kinds,
-    `status` what a server answered.
+    `status` what a server answered, `retry_after_seconds` how long it asked to be left alone.
     """
 
     cause: CauseKind
     code: str | None = None
     kind: str | None = None
     status: str | None = None
+    retry_after_seconds: Annotated[float, Field(ge=0)] | None = None
     detail: str = ""
     object: MemoryObjectRef | None = None
     expected: int | None = None
@@ -96,6 +98,7 @@ class Cause(Model):
             code=getattr(error, "code", None),
             kind=getattr(error, "kind", None),
             status=None if status is None else str(status),
+            retry_after_seconds=_wait(getattr(error, "retry_after_seconds", None)),
             detail=str(error)[:DETAIL_LIMIT],
         )
 
@@ -110,6 +113,12 @@ class Cause(Model):
             if self.status in _OUTAGE_STATUSES or (self.status.isdigit() and int(self.status) >= 500):
                 return "outage"
         return _FAULT_OF_KIND.get(self.kind or "") or _FAULT_OF_CODE.get(self.code or "", "unclear")
+
+
+def _wait(seconds: object) -> float | None:
+    """Return a wait that a provider of the host's asks for; None for what is no time to wait."""
+    wait = float(seconds) if isinstance(seconds, int | float) else -1.0
+    return wait if 0 <= wait < inf else None
 
 
 class VectorMaintenanceOperation(StrEnum):

@@ -13,7 +13,8 @@ class EmbeddingProvider(Protocol):
     """Turns natural-language text into vectors. Implementations are thread-safe.
 
     Every failure is an `EmbeddingError` with its kind (memory-core §14); whatever else a foreign
-    provider raises is taken as `EmbeddingError("unrecognized")` by the caller.
+    provider raises is taken as `EmbeddingError("unrecognized")` by the caller. Repairs wait for the error's
+    `retry_after_seconds`, where it says how long the provider wants to be left alone.
     """
 
     def fingerprint(self) -> str:

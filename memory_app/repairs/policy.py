@@ -7,6 +7,7 @@ from typing import Self
 
 from memory_app.conf import app_settings
 from memory_app.repairs.backoff import BASE_SECONDS, CAP_SECONDS
+from memory_app.repairs.failures import Failure
 
 
 @dataclass(frozen=True)
@@ -42,3 +43,8 @@ class Policy:
             cooldown_seconds=configured.repair_cooldown_seconds,
             keep_days=configured.repair_keep_days,
         )
+
+    def asked_for(self, *failures: Failure) -> float:
+        """Return the seconds that a store or provider asked to be left alone, at most the longest wait."""
+        waits = (failure.cause.retry_after_seconds or 0.0 for failure in failures)
+        return min(max(waits, default=0.0), self.backoff_cap_seconds)

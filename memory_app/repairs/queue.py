@@ -54,8 +54,9 @@ def record(
     """Remember failures as open rows, one for each (store, object); call outside a host's transaction.
 
     A row that is open already is only asked for again: one that waits comes to be due at the same time as
-    before, one that is claimed is repaired once more after it was settled. A permanent cause of the object's
-    own is parked as dead at once (field reports C15).
+    before, one that is claimed is repaired once more after it was settled. Neither it nor a new one is due before
+    the time that a provider asked for. A permanent cause of the object's own is parked as dead at once (field
+    reports C15).
     """
     by_cause: dict[tuple[StoreName, str, bool], dict[MemoryObjectRef, Failure]] = defaultdict(dict)
     for failure in failures:
@@ -86,6 +87,9 @@ def _open(
     known += rows.filter(status=Status.PENDING).update(
         cause_code=part[0].code, detail=part[0].detail, due_since=now
     )
+    if wait := policy.asked_for(*part):
+        until = now + timedelta(seconds=wait)
+        rows.filter(status=Status.PENDING, available_at__lt=until).update(available_at=until)
     before = rows.filter(status__in=RepairMarker.OPEN).count()
     RepairMarker.objects.bulk_create(
         [_row(collection, failure, origin, now, policy) for failure in part], ignore_conflicts=True
@@ -126,7 +130,7 @@ def _row(
         cause_code=failure.code,
         detail=failure.detail,
         max_attempts=policy.max_attempts,
-        available_at=now,
+        available_at=now + timedelta(seconds=policy.asked_for(failure)),
         due_since=now,
         completed_at=now if dead else None,
     )

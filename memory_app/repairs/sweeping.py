@@ -84,5 +84,8 @@ class Sweeper:
             return
         now = self.clock()
         queue.record(collection, failures, "sweep", now, self.policy)
-        if any(failure.store == "vector" and failure.fault == "outage" for failure in failures):
-            breaker.outage("vector", now, self.policy.cooldown_seconds)
+        outages = [item for item in failures if item.store == "vector" and item.fault == "outage"]
+        if outages:
+            asked = self.policy.asked_for(*outages)
+            count = breaker.trip if asked else breaker.outage
+            count("vector", now, max(self.policy.cooldown_seconds, asked))

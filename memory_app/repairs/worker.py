@@ -191,17 +191,25 @@ class _Claimed:
             else:
                 self.suspects[store].append((row, failure))
         if self.suspects[store] and bad:
-            self._suspect(store, any(failure.fault == "outage" for _, failure in bad))
+            self._suspect(store, [failure for _, failure in bad])
 
     def _their_own(self, store: str) -> bool:
         """Whether an unclear failure is the row's own: others succeeded, or it is a canary and all are late."""
         return store in self.proved or store == self.canary
 
-    def _suspect(self, store: str, certain: bool) -> None:
-        """Open the breaker at the second outage in a row, or at two rows with unclear causes and no success."""
-        now, cooldown = self.worker.clock(), self.worker.policy.cooldown_seconds
+    def _suspect(self, store: str, failures: Sequence[Failure]) -> None:
+        """Open the breaker at the second outage in a row, or at two rows with unclear causes and no success.
+
+        Where the provider says how long it wants to be left alone, it opens at once and for that long.
+        """
+        now, policy = self.worker.clock(), self.worker.policy
+        asked = policy.asked_for(*failures)
+        cooldown = max(policy.cooldown_seconds, asked)
         self.proved.discard(store)
-        if certain:
+        if asked:
+            breaker.trip(_store(store), now, cooldown)
+            opened = True
+        elif any(failure.fault == "outage" for failure in failures):
             opened = breaker.outage(_store(store), now, cooldown)
         else:
             opened = len(self.suspects[store]) >= breaker.OUTAGES_TO_OPEN
@@ -211,7 +219,7 @@ class _Claimed:
             suspects = [row for row, _ in self.suspects.pop(store)]
             unstarted = [row for row in self.left if row.store == store]
             self.left = deque(row for row in self.left if row.store != store)
-            self._hand_back([*suspects, *unstarted], now)
+            self._hand_back([*suspects, *unstarted], now, seconds=cooldown)
             logger.warning("the %s store is out; repairs wait %.0f s", store, cooldown)
 
     def _answered(self, store: str, rows: Sequence[RepairMarker]) -> None:
@@ -233,6 +241,7 @@ class _Claimed:
             base=policy.backoff_base_seconds,
             cap=policy.backoff_cap_seconds,
         )
+        wait = max(wait, policy.asked_for(failure))
         status = queue.failed(self.claim, row, failure, now + timedelta(seconds=wait), now)
         self.counts["dead" if status == RepairMarker.Status.DEAD else "retried"] += 1
 
@@ -243,8 +252,10 @@ class _Claimed:
         self.left = deque(row for row in self.left if row.collection != rows[0].collection)
         self._hand_back(rows, self.worker.clock(), cause)
 
-    def _hand_back(self, rows: Sequence[RepairMarker], now: datetime, cause: str = "") -> None:
-        until = now + timedelta(seconds=self.worker.policy.cooldown_seconds)
+    def _hand_back(
+        self, rows: Sequence[RepairMarker], now: datetime, cause: str = "", seconds: float | None = None
+    ) -> None:
+        until = now + timedelta(seconds=seconds or self.worker.policy.cooldown_seconds)
         self.counts["deferred"] += queue.hand_back(self.claim, rows, until, cause)
 
     def _healed(self, memory: CharacterMemory) -> bool:

@@ -20,6 +20,7 @@ class Stub:
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    retry_after: str | None = None
 
 
 @contextmanager
@@ -38,6 +39,8 @@ def serving(stub: Stub) -> Iterator[Stub]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Retry-After-Ms", "1")
+            if stub.retry_after is not None:
+                self.send_header("Retry-After", stub.retry_after)
             self.end_headers()
             self.wfile.write(body)
 

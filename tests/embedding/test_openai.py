@@ -5,6 +5,8 @@ import pickle
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,27 @@ def test_a_passing_trouble_is_asked_again_as_often_as_set(serve: Serve, status: 
     assert error.kind == "http_status"
     assert dict(error.details) == {"status": status, "body": "busy"}
     assert len(stub.requests) == 1 + retries
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("20", 20.0), ("1.5", 1.5), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0), (None, None), ("soon", None),
+     ("-1", None), ("nan", None), ("9" * 400, None)],
+)  # fmt: skip
+def test_a_failure_says_when_the_provider_may_be_asked_again(
+    serve: Serve, header: str | None, seconds: float | None
+) -> None:
+    stub = serve(lambda request: (429, b"busy"))
+    stub.retry_after = header
+    assert failure(lambda: provider(stub, 0).generate_embedding("x")).retry_after_seconds == seconds
+
+
+def test_the_time_to_ask_again_may_be_a_date(serve: Serve) -> None:
+    stub = serve(lambda request: (503, b"busy"))
+    stub.retry_after = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    seconds = failure(lambda: provider(stub, 0).generate_embedding("x")).retry_after_seconds
+    assert seconds is not None
+    assert 3000 < seconds <= 3600
 
 
 def test_a_retry_that_succeeds_is_a_success(serve: Serve) -> None:

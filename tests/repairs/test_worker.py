@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from charactermemory.errors import GraphQueryError, RetrievalStatsStoreError, StoreUnavailable
+from charactermemory.errors import EmbeddingError, GraphQueryError, RetrievalStatsStoreError, StoreUnavailable
 from memory_app.models import RepairMarker
 from memory_app.repairs import breaker, queue
 from memory_app.repairs.worker import RunReport
 from tests.repairs.world import (
     COLLECTION,
+    LATER,
     OUTAGE,
     POLICY,
     RATE_LIMIT,
@@ -102,6 +103,37 @@ def test_an_outage_opens_the_breaker_and_spends_no_attempt(world: World, error: 
     assert breaker.states(world.clock.now)["vector"] == "open"
     assert world.run() == RunReport()
     assert world.provider.calls == 2
+
+
+def test_nothing_is_tried_before_the_time_that_the_provider_asked_for(world: World) -> None:
+    remember_failing(world, 1, OUTAGE)
+    remember_failing(world, 3, LATER)  # the row that waits already is not tried earlier either
+    due = START + timedelta(seconds=120)
+    assert {row.available_at for row in RepairMarker.objects.all()} == {due}
+    world.clock.forward(119)
+    assert (world.run(), world.provider.calls) == (RunReport(), 0)
+    world.clock.forward(1)
+    world.provider.error = LATER
+    assert world.run().deferred == 3
+    assert world.provider.calls == 1, "told once, it is left alone at once"
+    assert {row.available_at for row in RepairMarker.objects.all()} == {due + timedelta(seconds=120)}
+    world.provider.error = None
+    world.clock.forward(119)
+    world.sweeper().sweep_all([COLLECTION])
+    assert (world.run(), world.provider.calls) == (RunReport(), 1)
+    world.clock.forward(1)
+    assert world.run().succeeded == 3
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(1.0, 5.0), (60.0, 60.0), (1e6, POLICY.backoff_cap_seconds)])
+def test_a_row_waits_as_long_as_was_asked_and_never_beyond_the_longest_wait(
+    world: World, asked: float, expected: float
+) -> None:
+    remember_failing(world, 3)
+    world.provider.poison["day 2"] = EmbeddingError("unrecognized", retry_after_seconds=asked)
+    assert (world.run().retried, RepairMarker.objects.filter(status="succeeded").count()) == (1, 2)
+    (row,) = RepairMarker.objects.filter(status="pending")
+    assert row.available_at == START + timedelta(seconds=expected)
 
 
 def test_after_the_cooldown_one_canary_goes_first(world: World) -> None:

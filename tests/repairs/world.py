@@ -24,6 +24,8 @@ POLICY = Policy()
 
 OUTAGE = EmbeddingError("transport", "refused", (("transport_kind", "connect"),))
 RATE_LIMIT = EmbeddingError("http_status", details=(("status", 429), ("body", "")))
+LATER = EmbeddingError("http_status", "", (("status", 429), ("body", "")), retry_after_seconds=120)
+"""Answered with `Retry-After: 120`."""
 TOO_LONG = EmbeddingError("http_status", details=(("status", 400), ("body", "")))
 UNCLEAR = EmbeddingError("unrecognized", "who knows")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -158,13 +161,26 @@ def _failure(error: Exception, private: list[str]) -> EmbeddingError:
 
     if isinstance(error, APIStatusError):
         body = disclosable(error.response.text, private)
-        return EmbeddingError("http_status", details=(("status", error.status_code), ("body", body)))
+        details = (("status", error.status_code), ("body", body))
+        return EmbeddingError("http_status", "", details, _retry_after(error.response.headers))
     if isinstance(error, APIConnectionError):
         cause = error.__cause__ or error
         names = [base.__name__ for base in type(cause).__mro__]
         kind = next((_TRANSPORT_KINDS[name] for name in names if name in _TRANSPORT_KINDS), "other")
         return EmbeddingError("transport", failure_text(cause, private), (("transport_kind", kind),))
     return EmbeddingError("unrecognized", failure_text(error, private))
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks to be left alone: as a number, or as the moment when they end."""
+    written = headers.get("retry-after", "")
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]*)?", written):
+        return float(written)
+    try:
+        until = parsedate_to_datetime(written)
+    except ValueError:
+        return None
+    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _vectors(body: bytes, count: int, size: int) -> list[list[float]]:
