@@ -9,7 +9,7 @@ from django.core import signing
 from memory_app.api.problems import BadRequest, ProblemItem
 
 
-def seal(place: str, filters: list[Any], last: str | int) -> str:
+def seal(place: str, filters: list[Any], last: str | int | tuple[str, int]) -> str:
     """Return the cursor that continues a list behind `last`.
 
     Args:

@@ -221,10 +221,14 @@ def _problems() -> Iterator[None]:
         raise _Unavailable("The message store cannot be used now.", error.code) from error
 
 
-def _manager(call: Call) -> HistoryManager:
+def _storage(call: Call) -> DjangoStorage:
     if call.collection.archived:
         raise CollectionArchived(call.collection.name)
-    return HistoryManager(DjangoStorage(owner=call.collection.name))
+    return DjangoStorage(owner=call.collection.name)
+
+
+def _manager(call: Call) -> HistoryManager:
+    return HistoryManager(_storage(call))
 
 
 class ThreadsView(MemoryView):
@@ -234,13 +238,9 @@ class ThreadsView(MemoryView):
     def get(self, call: Call) -> ThreadPage:
         """List the threads, the newest activity first.
 
-        Where threads are written to between two pages, one may come twice, or be passed over.
+        A thread that is written to between two pages moves to the front; it may be passed over.
         """
-        manager, place = _manager(call), f"threads:{call.collection.name}"
-        offset = unseal(place, [], call.query.cursor) or 0
-        with _problems():
-            found = manager.list_threads(call.query.limit + 1, offset)
-        return _page(found, call.query.limit, place, [], offset)
+        return _page(call, f"threads:{call.collection.name}")
 
     @operation(
         id="create_thread",
@@ -279,12 +279,8 @@ class ThreadSearchView(MemoryView):
         Metadata keys are taken literally; an object asks for its own keys, any other value must be equal and of
         the same type.
         """
-        manager, place = _manager(call), f"threads-search:{call.collection.name}"
         wanted = {"content": call.body.content, "metadata": call.body.metadata}
-        offset = unseal(place, [wanted], call.query.cursor) or 0
-        with _problems():
-            found = manager.search_threads(wanted, call.query.limit + 1, offset)
-        return _page(found, call.query.limit, place, [wanted], offset)
+        return _page(call, f"threads-search:{call.collection.name}", wanted)
 
 
 class ThreadView(MemoryView):
@@ -417,9 +413,13 @@ def _algorithm(query: WindowQuery) -> BaseAlgorithm | None:
     return made
 
 
-def _page(found: list[Thread], limit: int, place: str, filters: list[Any], offset: int) -> ThreadPage:
-    more = len(found) > limit
+def _page(call: Call, place: str, wanted: dict[str, Any] | None = None) -> ThreadPage:
+    storage = _storage(call)
+    filters = [] if wanted is None else [wanted]
+    behind = unseal(place, filters, call.query.cursor)
+    with _problems():
+        found, last = storage.page(call.query.limit, wanted, behind)
     return ThreadPage(
-        results=tuple(map(ThreadAnswer.of, found[:limit])),
-        next=seal(place, filters, offset + limit) if more else None,
+        results=tuple(map(ThreadAnswer.of, found)),
+        next=None if last is None else seal(place, filters, last),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
@@ -39,6 +40,8 @@ _INSTRUCTS = RawSQL(  # noqa: S611 - constants
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Place = tuple[str, int]
+"""Where a thread stands in its owner's list: its last activity in RFC 3339, and its key among equal ones."""
 
 
 class DjangoStorage(BaseStorage):
@@ -91,14 +94,40 @@ class DjangoStorage(BaseStorage):
             return [self._thread(found) for found in self._own()[offset : offset + limit]]
 
     def search_threads(self, query: dict[str, Any], limit: int = 100, offset: int = 0) -> list[Thread]:
-        """Return the threads that match `query`, newest activity first.
+        """Return the threads that match `query`, newest activity first."""
+        check_page(limit, offset)
+        with self._errors():
+            hits = self._matching(SearchQuery.parse(query), self._own())
+            return [self._thread(row) for row in islice(hits, offset, offset + limit)]
+
+    def page(
+        self, limit: int, query: dict[str, Any] | None = None, behind: Place | None = None
+    ) -> tuple[list[Thread], Place | None]:
+        """Return the threads behind a place, newest activity first, and the last one's place if there are more.
+
+        Without a query these are all threads. One that is written to meanwhile moves to the front: it may be
+        passed over, and none comes twice.
+        """
+        check_page(limit, 0)
+        with self._errors():
+            found = self._own()
+            if behind is not None:
+                at = rows.to_database(datetime.fromisoformat(behind[0]))
+                found = found.filter(updated_at__lte=at).exclude(updated_at=at, pk__gte=behind[1])
+            hits = found[: limit + 1] if query is None else self._matching(SearchQuery.parse(query), found)
+            read = list(islice(hits, limit + 1))
+            shown = read[:limit]
+            more = len(read) > limit
+            return [self._thread(row) for row in shown], _place(shown[-1]) if more else None
+
+    def _matching(self, wanted: SearchQuery, found: QuerySet[ChatThread]) -> Iterator[ChatThread]:
+        """Yield those of `found` that match.
 
         The database narrows by content, and by metadata where it can; that keys are literal and types exact
         is judged here, because databases differ in both.
         """
-        check_page(limit, offset)
-        wanted = SearchQuery.parse(query)
-        found = self._own() if rows.storable(wanted.metadata) else self._threads().none()
+        if not rows.storable(wanted.metadata):
+            return
         if wanted.content is not None:
             said = self._messages().filter(
                 thread=OuterRef("pk"), folded__contains=rows.folded(wanted.content)
@@ -106,9 +135,7 @@ class DjangoStorage(BaseStorage):
             found = found.filter(Exists(said))
         if wanted.metadata and connections[self.database].features.supports_json_field_contains:
             found = found.filter(metadata__contains=wanted.metadata)
-        with self._errors():
-            hits = (row for row in found.iterator() if matches(row.metadata, wanted.metadata))
-            return [self._thread(row) for row in islice(hits, offset, offset + limit)]
+        yield from (row for row in found.iterator() if matches(row.metadata, wanted.metadata))
 
     def delete_thread(self, thread_id: str) -> bool:
         """Remove a thread with its messages; False when there is none."""
@@ -266,6 +293,10 @@ class _DjangoWriting(Writing):
         beyond = counted.order_by("-seq").values_list("seq", flat=True)[cap : cap + 1].first()
         if beyond is not None:
             self._row.message_count -= counted.filter(seq__lte=beyond).delete()[0]
+
+
+def _place(row: ChatThread) -> Place:
+    return rows.from_database(row.updated_at).isoformat(), row.pk
 
 
 __all__ = ["DjangoStorage"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from charactermemory.history import BaseAlgorithm, HistoryManager, Message
 from memory_app.chat.storage import DjangoStorage
-from memory_app.models import MemoryCollection
+from memory_app.models import ChatThread, MemoryCollection
 from tests.api.conftest import Api, Tenant
 
 
@@ -151,10 +152,35 @@ def test_threads_are_searched(api: Api) -> None:
     again = api.post(f"threads/search?limit=1&cursor={page['next']}", {"content": "äpfel"}).json
     assert [item["id"] for item in (*page["results"], *again["results"])] == ["b", "a"]
     assert "next" not in again
-    listed = api.get("threads?limit=1").json
-    assert [item["id"] for item in api.get(f"threads?limit=1&cursor={listed['next']}").json["results"]] == [
-        "a"
-    ]
+
+
+def test_no_thread_comes_twice_though_threads_are_written_to_and_deleted_between_pages(api: Api) -> None:
+    for name in "abcdefgh":
+        api.post("threads", {"id": name})
+        posted(api, name, "pear")
+    # Several of one moment are told apart all the same.
+    ChatThread.objects.filter(thread_id__in="cde").update(updated_at=timezone.now())
+
+    def walk(call: Callable[[str], Any]) -> list[str]:
+        seen, query = [], "?limit=2"
+        while True:
+            page = call(query).json
+            seen += [item["id"] for item in page["results"]]
+            if "next" not in page:
+                return seen
+            if len(seen) == 4:
+                posted(api, "h", "pear")
+                posted(api, "a", "pear")
+                api.call("DELETE", f"threads/{seen[0]}")
+                api.post("threads", {"id": seen[0]})
+                posted(api, seen[0], "pear")
+            query = f"?limit=2&cursor={page['next']}"
+
+    # A walk that counted would tell of "c" twice, for what came to the front pushed it on. "a" went by.
+    assert walk(lambda query: api.get(f"threads{query}")) == list("edchgfb")
+    listed = [item["id"] for item in api.get("threads").json["results"]]
+    again = walk(lambda query: api.post(f"threads/search{query}", {"content": "pear"}))
+    assert again == listed
 
 
 @pytest.mark.spec("history-64")
