@@ -45,6 +45,9 @@ class DerivedFromRoot(Model):
     factor: float = INHERITANCE
 
 
+_DIRECT_MATCH = DirectMatch()
+
+
 class Scores(Model):
     """What a rank is made of.
 
@@ -126,7 +129,7 @@ class Ranked(NamedTuple):
         return Scores(
             final_score=self.final,
             vector_score=self.vector,
-            vector_score_source=DirectMatch()
+            vector_score_source=_DIRECT_MATCH
             if self.inherited_from is None
             else DerivedFromRoot(root_score=self.inherited_from, factor=self.factor),
             neighbour_score=self.bearing.neighbours or None,

@@ -6,7 +6,7 @@ hundreds. So only what can still get into the pack is read, what leads there, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from charactermemory.ids import MemoryObjectRef, ObjectType
@@ -20,7 +20,7 @@ from charactermemory.recall.ranking import Ranked, rank
 from charactermemory.recall.roads.road import CueKind
 from charactermemory.recall.roots import Root
 
-MARGIN = 2
+MARGIN = 1
 """Objects read beyond a section's limit, to take the place of those that the verdict denies."""
 MAX_DENIED = 64
 """Objects that statistics deny and that are read all the same, to explain why; beyond, theirs is the word."""
@@ -58,8 +58,9 @@ def forecast(
     episodes and observations the best, by the score they will have; and what statistics know nothing of.
     """
     considered = everything(walks)
+    given = {walk.root for walk in walks}
     if len(considered) <= FEW:
-        return Forecast(considered)
+        return Forecast(_without_notions(considered, given))
     explorer.weigh(considered | cues.candidates.keys())
     found = explorer.found
     hints = found.hints
@@ -69,7 +70,6 @@ def forecast(
     for ref in unheard:
         # Who spoke it is known once it is read; till then it counts as spoken by someone named.
         bearings[ref].named = NAMED
-    given = {walk.root for walk in walks}
     wanted = set(given)
     for walk in walks:
         wanted.update(edge.other(ref) for ref, edge in walk.arrived.items())
@@ -87,8 +87,14 @@ def forecast(
         wanted |= _best(pruned[kind], limit + MARGIN if limit else 0)
     denied = considered.difference(*(walk.visited for walk in walks), wanted)
     wanted |= set(sorted(denied)[:MAX_DENIED])
-    worth = {ref for ref in wanted if ref.object_type is not ObjectType.ENTITY or ref in given}
-    return Forecast(worth, None if unheard else ranked)
+    return Forecast(_without_notions(wanted, given), None if unheard else ranked)
+
+
+def _without_notions(
+    refs: Iterable[MemoryObjectRef], given: Collection[MemoryObjectRef]
+) -> set[MemoryObjectRef]:
+    """Leave out the notions on the way: they are in no section, and nothing ends them."""
+    return {ref for ref in refs if ref.object_type is not ObjectType.ENTITY or ref in given}
 
 
 def _best(ranked: Sequence[Ranked], room: int) -> set[MemoryObjectRef]:

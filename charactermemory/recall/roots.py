@@ -59,11 +59,12 @@ class Roots:
 def merge(proposals: Iterable[tuple[Road, Proposal]]) -> dict[MemoryObjectRef, Candidate]:
     """Merge what the roads propose by object and keep the highest of each score."""
     merged: dict[MemoryObjectRef, Candidate] = {}
+    alone = {kind: frozenset({kind}) for kind in CueKind}
     for road, found in proposals:
         known = merged.get(found.ref)
         if known is None:
             merged[found.ref] = Candidate(
-                found.ref, (road.name,), frozenset({road.cue}), found.cue, found.similarity, found.lexical
+                found.ref, (road.name,), alone[road.cue], found.cue, found.similarity, found.lexical
             )
             continue
         merged[found.ref] = Candidate(

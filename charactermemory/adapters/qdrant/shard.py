@@ -7,10 +7,10 @@ Not locked: the owner (`edge.py`) admits one thread at a time. Edge holds the GI
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -48,7 +48,9 @@ KNOWN_POINTS = 65_536
 """Points of this process of which it is kept who they are about, some 500 bytes each; a search meets a hundred,
 and of a memory of 100,000 objects it would otherwise read most of them anew."""
 
-_known: dict[int, Identity] = {}
+_known: dict[tuple[int, int], Identity] = {}
+"""By the generation's number in this process and the point's id."""
+_generations = count()
 
 _FACET_LIMIT = 64
 
@@ -64,15 +66,14 @@ def engine_errors() -> Iterator[None]:
         raise VectorDatabaseError(backend=BACKEND, kind="engine", message=str(error)) from error
 
 
-def _remember(read: Mapping[int, Identity]) -> None:
-    """Keep who points are about, of those whose ids say the same: a damaged payload misleads its own shard alone.
+def _remember(read: Mapping[tuple[int, int], Identity]) -> None:
+    """Keep who points are about.
 
     Threads of other collections may read and clear it meanwhile: nobody relies on what was just put in.
     """
-    vouched = ((number, who) for number, who in read.items() if point_id(who.ref, who.surface).int == number)
     if len(_known) + len(read) > KNOWN_POINTS:
         _known.clear()
-    _known.update(islice(vouched, KNOWN_POINTS))
+    _known.update(islice(read.items(), KNOWN_POINTS))
 
 
 class EdgeGeneration:
@@ -82,6 +83,7 @@ class EdgeGeneration:
         self._collection = collection
         self._size = size
         self._shard = shard
+        self._number = next(_generations)
         self._cursor: Cursor | None = None
         self._counts: Counter[str] | None = None
         self._only_living_counted: bool | None = None
@@ -187,18 +189,18 @@ class EdgeGeneration:
     def _identities(self, points: Sequence[qdrant_edge.ScoredPoint]) -> list[Identity]:
         """Return who each point is about, in order.
 
-        Payloads are read of unknown points only: a point's id is made of its object and its surface, so that
-        it is about the same for ever and everywhere.
+        Payloads are read of unknown points only: a point is about the same until it is written anew.
         """
         ids: list[Any] = [point.id for point in points]
-        known = [_known.get(point.int) for point in ids]
+        keys = [(self._number, point.int) for point in ids]
+        known = list(map(_known.get, keys))
         unknown = [point for point, found in zip(ids, known, strict=True) if found is None]
         read = {
-            record.id.int: identity(BACKEND, record.payload)
+            (self._number, record.id.int): identity(BACKEND, record.payload)
             for record in self._retrieve(unknown, IDENTITY_FIELDS)
         }
         _remember(read)
-        return [found or read[point.int] for point, found in zip(ids, known, strict=True)]
+        return [found or read[key] for key, found in zip(keys, known, strict=True)]
 
     def _scope_filter(self, tokens: list[str] | None) -> qdrant_edge.Filter | None:
         import qdrant_edge as qe
@@ -307,6 +309,7 @@ class EdgeGeneration:
         try:
             with engine_errors():
                 gone = self._there(list(named))
+                self._meet_anew(gone)
                 if gone:
                     self._only_living_counted = False
                     if ahead:
@@ -314,6 +317,7 @@ class EdgeGeneration:
                         ahead = []
                     self._shard.update(qe.UpdateOperation.delete_points(list(gone)))
                 replaced = self._there(list(points))
+                self._meet_anew(replaced)
                 if replaced:
                     self._only_living_counted = False
                 new = [self._point(lexical, point, *values) for point, values in points.items()]
@@ -327,6 +331,10 @@ class EdgeGeneration:
             self._counts.subtract(named[point].object_type.value for point in gone)
             added = [points[point][0].surface.ref for point in points.keys() - set(replaced)]
             self._counts.update(ref.object_type.value for ref in added)
+
+    def _meet_anew(self, points: Iterable[UUID]) -> None:
+        for point in points:
+            _known.pop((self._number, point.int), None)
 
     def _there(self, ids: list[UUID]) -> list[UUID]:
         return [record.id for record in self._retrieve(ids, False)]

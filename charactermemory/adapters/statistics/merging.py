@@ -17,8 +17,13 @@ from charactermemory.ports.statistics import HubEdge, ObjectState, Projection
 _CounterKey = tuple[bytes, int, int, int]
 """Hub id, hub type, relation, object type: the columns of a hub counter's key, in order."""
 
-_KEYS_AT_ONCE = 500
+_KEYS_AT_ONCE = 512
 """Keys in one statement."""
+_KEYS_STEP = 32
+"""Statements are made for a multiple of so many keys, so that few of them are ever compiled (0.25 ms for a hundred
+keys, as long as reading their rows)."""
+_NOBODY: Key = (b"", 0)
+"""Fills up the keys of a statement; no object has an id without bytes."""
 _WRITE_STATE = "REPLACE INTO state VALUES (?, ?, ?, ?, ?, ?, ?)"
 _STATES = (
     "SELECT id, object_type, standing, salience, memory_time, month_day"
@@ -125,6 +130,7 @@ def rows_of(
     every, rows = list(keys), []
     for start in range(0, len(every), _KEYS_AT_ONCE):
         part = every[start : start + _KEYS_AT_ONCE]
+        part += [_NOBODY] * (-len(part) % _KEYS_STEP)
         wanted = ", ".join(["(?, ?)"] * len(part))
         rows += connection.execute(
             f"WITH wanted(id, object_type) AS (VALUES {wanted}) {select}",  # noqa: S608 - constants
