@@ -100,10 +100,25 @@ def secret_key(environment: Mapping[str, str], path: Path) -> str:
     try:
         return _kept(path)
     except OSError as error:
-        raise ImproperlyConfigured(
-            f"{path.parent} cannot be used: {error.strerror or error}. "
-            "Set DATA_DIR to a folder that can be written."
-        ) from error
+        raise _unusable(path.parent, error) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder ``path`` if it is not there.
+
+    Raises:
+        ImproperlyConfigured: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _unusable(folder: Path, error: OSError) -> ImproperlyConfigured:
+    return ImproperlyConfigured(
+        f"{folder} cannot be used: {error.strerror or error}. Set DATA_DIR to a folder that can be written."
+    )
 
 
 def _kept(path: Path) -> str:

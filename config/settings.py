@@ -69,7 +69,7 @@ if os.environ.get("POSTGRES_DB"):
         }
     }
 else:
-    DATA_DIR.mkdir(parents=True, exist_ok=True)
+    environment.make_folder(DATA_DIR)
     DATABASES = {
         "default": {
             "ENGINE": "django.db.backends.sqlite3",

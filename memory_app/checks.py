@@ -27,6 +27,8 @@ _BEGINNING = (
     'BASE_DIR / "data/vectors"}; docs/settings.md lists every key.'
 )
 """Hint for a host that has set nothing yet: all that is needed at once, not the first of it."""
+_OPTIONAL = ("openai", "fastembed")
+"""Embedding providers that are extras, each named as the package that it needs."""
 TASK_TIME_LIMIT = 300
 """Seconds that a repair task may run at most, where the host sets no other limit."""
 
@@ -44,6 +46,7 @@ class Id(Enum):
     E009 = "An embedded store lies on a network file system."
     E010 = "`USE_TZ` is off."
     E011 = "A file stands where a store's folder has to be, or a folder where its file has to be."
+    E012 = "The embedding provider chosen is not installed."
     W001 = "Embedded stores outside `DEBUG` serve one process only (`check --deploy`)."
     W002 = "A store in memory outside `DEBUG` forgets everything (`check --deploy`)."
     W003 = "A store lies inside `MEDIA_ROOT` or `STATIC_ROOT`, from where files are served."
@@ -51,6 +54,7 @@ class Id(Enum):
     W008 = "Several processes share a database that cannot skip locked rows (`check --database`)."
     W009 = "Migrations of the app are not applied (`check --database`)."
     W010 = "The user who runs the command may not write a store's folder."
+    W011 = "A store's folder is named by a relative path."
 
     @property
     def code(self) -> str:
@@ -74,7 +78,7 @@ def register_all() -> None:
 
 
 def check_settings(**others: Any) -> list[CheckMessage]:
-    """E001-E005, E010."""
+    """E001-E005, E010, E012."""
     return list(_settings())
 
 
@@ -113,6 +117,12 @@ def _embedding(read: AppSettings) -> Iterator[CheckMessage]:
     path = read.embedding_provider_factory
     if path is None:
         read.core.require_embedding()
+        provider = read.core.provider
+        if provider in _OPTIONAL and find_spec(provider) is None:
+            yield Id.E012(
+                f"{conf.NAME}: the embedding provider is {provider}, which is not installed.",
+                f"pip install 'django-character-memory[{provider}]', or choose another EMBEDDING_PROVIDER.",
+            )
         return
     yield from _importable("EMBEDDING_PROVIDER_FACTORY", path)
 
@@ -184,7 +194,7 @@ def check_processes(**others: Any) -> list[CheckMessage]:
 
 
 def check_folders(**others: Any) -> list[CheckMessage]:
-    """E009, E011, W003, W010. Nothing is made for it."""
+    """E009, E011, W003, W010, W011. Nothing is made for it."""
     return list(_folders())
 
 
@@ -207,6 +217,12 @@ def _folders() -> Iterator[CheckMessage]:
                     f"Name a folder outside {name}.",
                 )
     for key, path in written_folders(read).items():
+        named = getattr(read.core, key.lower())
+        if not named.is_absolute():
+            yield Id.W011(
+                f"{key} is {named}, which is another folder wherever a process starts in another one.",
+                f"Name it from the root, as BASE_DIR / {str(named)!r} does.",
+            )
         if found := writable.in_the_way(path):
             yield Id.E011(
                 f"{key} needs the folder {path}, and {found} is no folder.",

@@ -151,11 +151,16 @@ def known_collections(mapping: Mapping[str, object]) -> tuple[str, ...] | None:
 
     Only an embedded graph keeps one folder a collection; it is not opened for this.
     """
-    configured = AppSettings.from_mapping(mapping).core
-    if configured.graph_store_mode != "persistent":
+    folder = graph_folder(mapping)
+    if folder is None:
         return None
-    folder = Path(configured.oxigraph_path or ".")
     return tuple(sorted(marker.parent.name for marker in folder.glob(f"*/{_MARKER}")))
+
+
+def graph_folder(mapping: Mapping[str, object]) -> Path | None:
+    """Return the folder of the embedded graphs, None where the graph store is another."""
+    core = AppSettings.from_mapping(mapping).core
+    return core.oxigraph_path if core.graph_store_mode == "persistent" else None
 
 
 def _opened(collection: str, endpoint: str) -> tuple[CharacterMemory, bool]:

@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.test import Client
 
-from config.environment import flag, memory_settings, secret_key
+from config.environment import flag, make_folder, memory_settings, secret_key
 
 
 def test_without_variables_the_embedded_stores_lie_under_the_data_folder(tmp_path: Path) -> None:
@@ -45,6 +45,8 @@ def test_a_folder_that_cannot_be_used_is_named_with_the_variable_for_another(tmp
     taken.write_text("a file")
     with pytest.raises(ImproperlyConfigured, match=r"data cannot be used: .*Set DATA_DIR"):
         secret_key({}, taken / "secret-key")
+    with pytest.raises(ImproperlyConfigured, match=r"data cannot be used: .*Set DATA_DIR"):
+        make_folder(taken)
 
 
 def test_a_secret_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:

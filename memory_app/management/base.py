@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from charactermemory import CharacterMemory, CharacterMemoryError
 from charactermemory.domain.model import invalid_input
-from memory_app.conf import given_mapping
-from memory_app.runtime import known_collections, open_memory, why_not
+from memory_app.operations import opening
+from memory_app.runtime import open_memory, why_not
 
 
 class MemoryCommand(BaseCommand):
@@ -51,15 +51,15 @@ def add_collection(parser: CommandParser, purpose: str) -> None:
     parser.add_argument("--collection", required=True, metavar="NAME", help=purpose)
 
 
-def open_existing(collection: str, *, for_rebuild: bool = False) -> CharacterMemory:
+def open_existing(collection: str) -> CharacterMemory:
     """Open a collection that is there already; nothing is created for a name that is not.
 
     Raises:
         CommandError: there is no such collection; lists those that are.
         CharacterMemoryError: see `CharacterMemory.open`.
     """
-    known = known_collections(given_mapping())
-    if known is not None and collection not in known:
-        listed = f"known: {', '.join(known)}" if known else "there is none yet"
-        raise CommandError(f"no collection is called {collection!r}; {listed}")
-    return open_memory(collection, for_rebuild=for_rebuild)
+    try:
+        opening.require_stored(collection)
+    except opening.Refused as refused:
+        raise CommandError(str(refused)) from None
+    return open_memory(collection)

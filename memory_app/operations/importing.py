@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from charactermemory.domain.counted import counted
 from charactermemory.upkeep.sweep import SweepReport
 from memory_app import runtime
 from memory_app.operations import repair
@@ -50,7 +51,9 @@ def read_manifest(path: Path) -> Manifest:
         values = json.loads(path.read_text(encoding="utf-8"))
         manifest = Manifest(**{field.name: values[field.name] for field in fields(Manifest)})
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{path} is no manifest of an export: {error}") from error
+        raise Refused(
+            f"{path} is no manifest of an export ({error}); name the NAME.manifest.json that memory_export wrote"
+        ) from error
     if manifest.format != FORMAT:
         raise Refused(f"{path}: format {manifest.format} is not {FORMAT}, which this version reads")
     digest = hashlib.sha256()
@@ -81,8 +84,8 @@ def import_export(path: Path, collection: str | None = None) -> Imported:
     graph = memory.stores.graph
     if graph.head():
         raise Refused(
-            f"collection {name} is not empty (it has {graph.head()} commits); import into another name, "
-            "or erase it first (docs/deployment.md says how)"
+            f"collection {name} is not empty (it has {counted(graph.head(), 'commit')}); import into another "
+            "name, or erase it first (docs/deployment.md says how)"
         )
     with (path.parent / manifest.file).open("rb") as file:
         triples = memory.upkeep.load(file)

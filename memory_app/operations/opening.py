@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from charactermemory import CharacterMemory
@@ -37,10 +37,25 @@ def require(*collections: str) -> None:
     Raises:
         Refused: one is not; lists those that are.
     """
-    known = names()
+    _require(collections, names())
+
+
+def require_stored(collection: str) -> None:
+    """Check that a collection's graph is there, as far as can be told without opening it; a row is not enough.
+
+    Raises:
+        Refused: it is not; lists those that are.
+    """
+    stored = runtime.known_collections(given_mapping())
+    _require([collection], names() if stored is None else stored)
+
+
+def _require(collections: Iterable[str], known: Sequence[str]) -> None:
     for collection in collections:
         if collection not in known:
             listed = f"known: {', '.join(known)}" if known else "there is none yet"
+            if not known and (folder := runtime.graph_folder(given_mapping())):
+                listed += f" in {folder.absolute()}"
             raise Refused(f"no collection is called {collection!r}; {listed}")
 
 

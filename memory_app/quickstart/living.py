@@ -81,6 +81,12 @@ def live(
     return lived
 
 
+def is_anothers(memory: CharacterMemory, life: SampleLife) -> bool:
+    """Whether the memory holds something, and not the beginning of this life."""
+    first = LifePlans(life).ref(life.beginning.beliefs[0].key)
+    return bool(memory.stores.graph.head()) and not memory.browse.get(first)
+
+
 def _landmarks(life: SampleLife, plans: LifePlans) -> Iterator[MemoryObjectRef]:
     """Yield what tells whether each step of the life was taken."""
     yield from (plans.ref(belief.key) for belief in life.beginning.beliefs)

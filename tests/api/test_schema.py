@@ -87,6 +87,11 @@ def test_the_page_takes_everything_from_this_server(api: Api) -> None:
     assert api.get("/docs/swagger-ui.css.map").status == 404
 
 
+def test_the_page_needs_no_templates_of_the_host(api: Api, settings: Any) -> None:
+    settings.TEMPLATES = []
+    assert 'id="swagger-ui"' in api.get("/docs").raw.decode()
+
+
 def test_a_hosts_settings_change_nothing(api: Api, settings: Any) -> None:
     settings.REST_FRAMEWORK = HOSTILE
     settings.SPECTACULAR_SETTINGS = {"TITLE": "the host's", "OAS_VERSION": "3.0.3"}

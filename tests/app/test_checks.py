@@ -243,6 +243,33 @@ def test_who_may_write_is_what_the_system_says(tmp_path: Path, monkeypatch: pyte
     assert asked == [(tmp_path, os.R_OK | os.W_OK | os.X_OK)]
 
 
+def test_e012_an_embedding_provider_that_is_not_installed(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    assert ids() == [], "the default comes with the app"
+    openai = {"OPENAI_API_KEY": "sk-x", "EMBEDDING_MODEL": "text-embedding-3-small"}
+    settings.CHARACTER_MEMORY = EMBEDDED | openai
+    (message,) = found()
+    assert message.id == "memory_app.E012"
+    assert message.hint is not None
+    assert "'django-character-memory[openai]'" in message.hint
+    settings.CHARACTER_MEMORY |= {"EMBEDDING_PROVIDER_FACTORY": "tests.app.test_conf.provider"}
+    assert ids() == []
+
+
+def test_w011_a_folder_that_moves_with_the_one_a_process_starts_in(settings: Any) -> None:
+    settings.CHARACTER_MEMORY = EMBEDDED | {"OXIGRAPH_PATH": "data/graph"}
+    (message,) = found()
+    assert message.id == "memory_app.W011"
+    assert message.hint is not None
+    assert "BASE_DIR / 'data/graph'" in message.hint
+    settings.CHARACTER_MEMORY = EMBEDDED | {"STATISTICS": "core"}
+    assert ids() == ["W011"]
+    settings.CHARACTER_MEMORY = EMBEDDED | {"RETRIEVAL_STATS_PATH": "statistics.sqlite3"}
+    assert ids() == [], "it is not used"
+
+
 def test_w001_and_w002_speak_of_production_only(settings: Any) -> None:
     assert ids(deploy=True) == ["W001"]
     settings.CHARACTER_MEMORY = {"GRAPH_STORE_MODE": "in_memory", "VECTOR_STORE_PATH": "/stores/vectors"}

@@ -69,6 +69,7 @@ JSONL, LOCOMO = str(DATA / "companion_chat.jsonl"), str(DATA / "companion_locomo
     [
         ("missing.jsonl", "jsonl", {}, "missing.jsonl cannot be read: No such"),
         (".", "jsonl", {}, "cannot be read: Is a directory"),
+        ("/dev/null", "jsonl", {}, "/dev/null holds no turn; nothing was imported"),
         (JSONL, "jsonl", {"collection": "Not A Name"}, "collection_name"),
         (JSONL, "jsonl", {"conversation": "x"}, "leave it out for jsonl"),
         (LOCOMO, "locomo", {"conversation": "x"}, "no conversation 'x'; choose from: companion-1"),

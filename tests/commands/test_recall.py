@@ -20,6 +20,7 @@ from charactermemory import (
     RememberInput,
     RetrievalContext,
 )
+from memory_app.models import MemoryCollection
 from memory_app.presentation import recollect
 from memory_app.runtime import open_memory
 from memory_app.terminal import Layout, plain
@@ -97,8 +98,20 @@ def test_an_unknown_collection_is_refused_with_those_there_are_and_nothing_is_ma
     assert os.listdir(harmonium["VECTOR_STORE_PATH"]) == ["shed"]
 
 
+def test_where_the_graph_is_no_folder_the_rows_tell_which_collections_there_are(
+    harmonium: dict[str, str], manage: Manage
+) -> None:
+    MemoryCollection.objects.get_or_create(name="shed")
+    harmonium["GRAPH_STORE_MODE"] = "in_memory"
+    with pytest.raises(CommandError, match="no collection is called 'shedd'; known: shed$"):
+        manage("recall", "harmonium", collection="shedd")
+    assert not MemoryCollection.objects.filter(name="shedd").exists()
+
+
 def test_where_there_is_no_collection_it_says_so(mapping: dict[str, str], manage: Manage) -> None:
-    with pytest.raises(CommandError, match="no collection is called 'shed'; there is none yet"):
+    with pytest.raises(
+        CommandError, match="no collection is called 'shed'; there is none yet in /.*/oxigraph$"
+    ):
         manage("recall", "harmonium", collection="shed")
     assert not Path(mapping["OXIGRAPH_PATH"]).exists()
 
@@ -108,6 +121,7 @@ def test_where_there_is_no_collection_it_says_so(mapping: dict[str, str], manage
     [
         ("a\x00b", 3, "/topic.*NUL at character 1"),
         ("x" * 60_000, 3, "/topic.*50000"),
+        (" \n\u200b", 3, "the question is blank; ask in words"),
         ("harmonium", 0, "--limit is a number from 1"),
         ("harmonium", 501, "--limit is a number from 1 to 500, not 501"),
         ("harmonium", 900, "500"),

@@ -36,6 +36,11 @@ def lose_a_point(memory: CharacterMemory) -> None:
     memory.stores.vectors.write((), [episode_ref(1)], 0)
 
 
+def test_where_there_is_no_collection_it_says_so(mapping: dict[str, Any], manage: Manage) -> None:
+    assert manage("memory_collections") == "There is no collection yet.\n"
+    assert manage("memory_collections", json=True) == {"collections": []}
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -104,8 +104,9 @@ def test_a_file_that_was_changed_is_refused(shed: CharacterMemory, manage: Manag
 def test_what_is_no_manifest_is_refused(mapping: dict[str, Any], tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.manifest.json"
     path.write_text(text)
-    with pytest.raises(Refused, match="is no manifest"):
-        importing.read_manifest(path)
+    for given in (path, tmp_path):
+        with pytest.raises(Refused, match=r"is no manifest .*; name the NAME\.manifest\.json"):
+            importing.read_manifest(given)
 
 
 def test_a_manifest_of_a_later_version_is_refused(

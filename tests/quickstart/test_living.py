@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from charactermemory import CharacterMemory, DerivedMemory, Stored
 from charactermemory.errors import DeterministicIdCollision
@@ -16,6 +16,7 @@ from memory_app.presentation import recollect
 from memory_app.quickstart.asking import SHOWN, SHOWN_OF_SECTION, SHOWN_SUPERSEDED, context_of, essence
 from memory_app.quickstart.living import LifeClock, live
 from memory_app.quickstart.plans import LifePlans, id_of
+from memory_app.runtime import open_memory
 from memory_app.sample.life import Question, SampleLife
 from memory_app.sample.loader import load_life
 from tests.quickstart.conftest import mapping
@@ -146,3 +147,14 @@ def test_without_serving_it_ends_after_the_answers(
     assert "nothing was imported" in told and "Serving" not in told
     assert f"--collection {lived.collection}" in told.partition("Go on:")[2]
     assert not ApiKey.objects.exists()
+
+
+def test_the_life_is_not_lived_in_a_memory_of_somebody_elses(settings: Any, db: None, tmp_path: Path) -> None:
+    settings.CHARACTER_MEMORY = mapping(tmp_path)
+    with open_memory("ada") as memory:
+        memory.remember("Ada planted tomatoes.")
+        before = memory.stores.graph.head()
+    with pytest.raises(CommandError, match="'ada' holds a memory already.*--collection"):
+        call_command("quickstart", "--no-serve", "--collection", "ada")
+    with open_memory("ada") as memory:
+        assert memory.stores.graph.head() == before

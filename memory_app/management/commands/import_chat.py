@@ -39,6 +39,8 @@ class Command(MemoryCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Read the whole file, then import it."""
         sessions = self._read(options["file"], options["format"], options["conversation"])
+        if not sessions:
+            raise CommandError(f"{options['file']} holds no turn; nothing was imported")
         with open_memory(options["collection"]) as memory:
             turns = sum(len(session.turns) for session in sessions)
             with tqdm(total=turns, unit=" turns", desc="importing", disable=None, leave=False) as bar:

@@ -25,6 +25,8 @@ class Command(OperatorCommand):
         """Describe each collection."""
         described = operations.collections.describe_all(chosen(options))
         self.answer({"collections": [item.summary() for item in described]})
+        if not described:
+            self.tell("There is no collection yet.")
         for item in described:
             state = (
                 f"cannot be opened: {item.detail}"

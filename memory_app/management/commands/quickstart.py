@@ -19,7 +19,7 @@ from memory_app.management.base import MemoryCommand
 from memory_app.presentation import recollect
 from memory_app.quickstart.account import Access, give_access, make_tables
 from memory_app.quickstart.asking import context_of, essence
-from memory_app.quickstart.living import LifeClock, Lived, live
+from memory_app.quickstart.living import LifeClock, Lived, is_anothers, live
 from memory_app.quickstart.serving import PortTaken, Server, address
 from memory_app.runtime import close_memories, open_memory
 from memory_app.sample.life import SampleLife
@@ -83,6 +83,11 @@ class Command(MemoryCommand):
         settings.CHARACTER_MEMORY = {**given_mapping(), **offline}
         make_tables()
         with open_memory(collection, clock=clock) as memory:
+            if is_anothers(memory, life):
+                raise CommandError(
+                    f"collection {collection!r} holds a memory already, and the sample life would stay in it for "
+                    "good; choose a new name by --collection"
+                )
             memory.upkeep.sweep()
             with tqdm(
                 total=len(life.sessions), unit=" sessions", desc="remembering", disable=None, leave=False

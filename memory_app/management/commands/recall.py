@@ -8,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from charactermemory import RetrievalContext
+from charactermemory.domain.model import says_nothing
 from charactermemory.recall.context import SECTION_MAX, SectionLimits
 from memory_app.management.base import MemoryCommand, add_collection, open_existing
 from memory_app.presentation import recollect
@@ -37,6 +38,8 @@ class Command(MemoryCommand):
         """Ask, and print the answer."""
         if not 1 <= options["limit"] <= SECTION_MAX:
             raise CommandError(f"--limit is a number from 1 to {SECTION_MAX}, not {options['limit']}")
+        if says_nothing(options["question"]):
+            raise CommandError("the question is blank; ask in words")
         context = RetrievalContext(
             topic=options["question"],
             section_limits=SectionLimits(**dict.fromkeys(SectionLimits.model_fields, options["limit"])),
