@@ -11,6 +11,8 @@ from django.db.models import Count, Max, Min, Q
 
 from charactermemory import CharacterMemoryError
 from charactermemory.domain.counted import counted
+from charactermemory.ports.stores import Stores
+from charactermemory.upkeep.verify import went_back
 from memory_app import runtime
 from memory_app.models import MemoryCollection, RepairMarker
 from memory_app.repairs import breaker
@@ -103,10 +105,22 @@ def _collection(name: str, recorded: str) -> dict[str, Check]:
     # The row may name more than the provider's part: the surfaces' version is behind it.
     fits = not recorded or recorded.startswith(fingerprint)
     checks[f"collection.{name}.fingerprint"] = Check(fits, "" if fits else f"{recorded} is not {fingerprint}")
+    seen = 0
     for part, store in (("vectors", stores.vectors), ("statistics", stores.statistics)):
         try:
-            behind = max(head - store.cursor().applied, 0)
+            cursor = store.cursor()
+            seen = max(seen, cursor.applied, cursor.high)
+            behind = max(head - cursor.applied, 0)
             checks[f"collection.{name}.{part}"] = Check(True, f"{counted(behind, 'commit')} behind", behind)
         except CharacterMemoryError as error:
             checks[f"collection.{name}.{part}"] = Check(False, error.code)
+    checks[f"collection.{name}.commits"] = _commits(stores, seen > head)
     return checks
+
+
+def _commits(stores: Stores, doubtful: bool) -> Check:
+    """Look whether the graph went back; only where a store saw more of it, for that takes several reads."""
+    gone = went_back(stores) if doubtful else None
+    if gone is None:
+        return Check(True)
+    return Check(False, f"graph_went_back: they end at {gone.head}, and {gone.seen} was seen")

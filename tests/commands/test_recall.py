@@ -12,12 +12,14 @@ from django.core.management import CommandError
 from django.core.management.color import no_style
 
 from charactermemory import (
+    CommitOptions,
     DerivedMemoryDraft,
     DerivedType,
     EpisodeDraft,
     ForgetMemoryDraft,
     ObservationDraft,
     RememberInput,
+    RememberOptions,
     RetrievalContext,
 )
 from memory_app.models import MemoryCollection
@@ -96,6 +98,17 @@ def test_an_unknown_collection_is_refused_with_those_there_are_and_nothing_is_ma
         manage("recall", "harmonium", collection="shedd")
     assert os.listdir(harmonium["OXIGRAPH_PATH"]) == ["shed"]
     assert os.listdir(harmonium["VECTOR_STORE_PATH"]) == ["shed"]
+
+
+def test_what_is_not_indexed_yet_is_told(harmonium: dict[str, str], manage: Manage) -> None:
+    assert manage("recall", "harmonium", collection="shed")[1] == ""
+    with open_memory("shed") as memory:
+        memory.remember(
+            "The harmonium is tuned.",
+            RememberOptions(commit=CommitOptions(update_vectors=False, update_stats=False)),
+        )
+    _, err = manage("recall", "harmonium", collection="shed")
+    assert err.startswith("1 commit not known to be indexed")
 
 
 def test_where_the_graph_is_no_folder_the_rows_tell_which_collections_there_are(

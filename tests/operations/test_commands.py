@@ -227,6 +227,7 @@ def test_check_says_that_all_is_well(shed: CharacterMemory, manage: Manage) -> N
     assert answer["problems"] == []
     assert answer["health"]["well"] is True
     told = manage("memory_check")
+    assert "collection.shed.commits: ok" in told
     assert "shed: answers" in told and "collection.shed.statistics: ok 0 commits behind" in told
 
 

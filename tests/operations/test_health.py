@@ -80,6 +80,26 @@ def test_overdue_and_dead_repairs_and_an_open_breaker_make_it_unwell_but_ready(d
     assert health.report().ready
 
 
+def test_a_graph_that_went_back_is_told(shed: CharacterMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = shed.stores.graph.head()
+    monkeypatch.setattr(shed.stores.graph, "head", lambda: head - 1)
+    assert wrong() == {"collection.shed.commits"}
+    told = health.report().checks["collection.shed.commits"]
+    assert (told.detail, told.critical) == (
+        f"graph_went_back: they end at {head - 1}, and {head} was seen",
+        False,
+    )
+
+
+def test_a_commit_between_two_reads_of_a_check_is_no_graph_that_went_back(
+    shed: CharacterMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = shed.stores.graph.head()
+    answers = iter([head - 1])
+    monkeypatch.setattr(shed.stores.graph, "head", lambda: next(answers, head))
+    assert wrong() == set()
+
+
 def test_an_index_made_by_another_model_is_told(shed: CharacterMemory) -> None:
     MemoryCollection.objects.update_or_create(
         name="shed", defaults={"embedding_fingerprint": "openai:text-embedding-3-small:1536"}

@@ -11,6 +11,7 @@ from charactermemory.composition import probe_endpoint
 from memory_app import health
 from memory_app.management.operating import OperatorCommand, add_collections, chosen, finish
 from memory_app.operations import collections
+from memory_app.repairs import queue
 
 
 class Command(OperatorCommand):
@@ -34,7 +35,9 @@ class Command(OperatorCommand):
             self._probe(options["endpoint"])
             return
         messages = [
-            message for message in checks.run_checks() if str(message.id or "").startswith("memory_app.")
+            message
+            for message in checks.run_checks(databases=[queue.database()])
+            if str(message.id or "").startswith("memory_app.")
         ]
         described = collections.describe_all(chosen(options))
         standing = health.report()

@@ -8,7 +8,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from charactermemory import RetrievalContext
+from charactermemory.domain.counted import counted
 from charactermemory.domain.model import says_nothing
+from charactermemory.ports.stores import Stores
 from charactermemory.recall.context import SECTION_MAX, SectionLimits
 from memory_app.management.base import MemoryCommand, add_collection, open_existing
 from memory_app.presentation import recollect
@@ -54,6 +56,16 @@ class Command(MemoryCommand):
             self.stdout.write(layout.heading(options["question"], options["collection"]))
             for line in layout.answer(recollect(memory, outcome)):
                 self.stdout.write(line)
+            self._tell_lag(memory.stores)
             if outcome.trace:
                 for line in layout.trace(outcome.trace):
                     self.stdout.write(line)
+
+    def _tell_lag(self, stores: Stores) -> None:
+        """Tell of commits that the index lost or never had; on servers it lags a minute behind as a rule."""
+        behind = stores.graph.head() - stores.vectors.cursor().applied
+        if behind > 0 and not stores.shared:
+            self.stderr.write(
+                f"{counted(behind, 'commit')} not known to be indexed, so the answer may lack what is in them; "
+                "manage.py memory_repair sees to it"
+            )
