@@ -55,6 +55,7 @@ class Id(Enum):
     W009 = "Migrations of the app are not applied (`check --database`)."
     W010 = "The user who runs the command may not write a store's folder."
     W011 = "A store's folder is named by a relative path."
+    W012 = "The app's rows and the users lie in two databases."
 
     @property
     def code(self) -> str:
@@ -78,13 +79,14 @@ def register_all() -> None:
 
 
 def check_settings(**others: Any) -> list[CheckMessage]:
-    """E001-E005, E010, E012."""
+    """E001-E005, E010, E012, W012."""
     return list(_settings())
 
 
 def _settings() -> Iterator[CheckMessage]:
     if not settings.USE_TZ:
         yield Id.E010("USE_TZ is off, and memories have instants.", "Set USE_TZ = True.")
+    yield from _owners()
     near = [name for name in _NEAR_MISSES if hasattr(settings, name)]
     if near and not hasattr(settings, conf.NAME):
         yield Id.E004(
@@ -111,6 +113,20 @@ def _settings() -> Iterator[CheckMessage]:
         yield Id.E002(f"{conf.NAME}: {error}.", "docs/settings.md says what the value may be.")
         return
     yield from _api()
+
+
+def _owners() -> Iterator[CheckMessage]:
+    from memory_app.models import MemoryCollection
+
+    users: Any = MemoryCollection._meta.get_field("owner").related_model
+    if isinstance(users, str):
+        return  # its app is not installed, as Django's own checks say
+    alias = router.db_for_write(users)
+    if alias != _alias():
+        yield Id.W012(
+            f"The app's rows go to {_alias()!r} and users to {alias!r}; rows name their owners.",
+            "Let DATABASE_ROUTERS send memory_app where the users are, or have the users' tables in both.",
+        )
 
 
 def _embedding(read: AppSettings) -> Iterator[CheckMessage]:

@@ -17,6 +17,7 @@ from django.db import connection
 from memory_app import checks, mounts, writable
 from memory_app.checks import Id
 from tests.app.test_conf import EMBEDDED, SERVICE
+from tests.repairs.world import Routed
 
 not_callable = "text"
 
@@ -268,6 +269,18 @@ def test_w011_a_folder_that_moves_with_the_one_a_process_starts_in(settings: Any
     assert ids() == ["W011"]
     settings.CHARACTER_MEMORY = EMBEDDED | {"RETRIEVAL_STATS_PATH": "statistics.sqlite3"}
     assert ids() == [], "it is not used"
+
+
+def test_w012_rows_in_another_database_than_their_owners(settings: Any) -> None:
+    settings.DATABASE_ROUTERS = ["tests.repairs.world.Routed"]
+    assert ids() == []
+    Routed.alias = "elsewhere"
+    try:
+        (message,) = found()
+    finally:
+        Routed.alias = "default"
+    assert message.id == "memory_app.W012"
+    assert "'elsewhere'" in message.msg
 
 
 def test_w001_and_w002_speak_of_production_only(settings: Any) -> None:
