@@ -16,6 +16,9 @@ from charactermemory.domain.model import invalid_input
 from memory_app.operations import opening
 from memory_app.runtime import open_memory, why_not
 
+INTERRUPTED = 130
+"""Exit code of what SIGINT has ended, as shells have it: 128 + 2."""
+
 
 class MemoryCommand(BaseCommand):
     """A command on one collection. What goes wrong in the memory becomes one line, without a traceback."""
@@ -24,7 +27,8 @@ class MemoryCommand(BaseCommand):
         """Run the command.
 
         Raises:
-            CommandError: with the message of whatever the memory, the database or the disk refused.
+            CommandError: with the message of whatever the memory, the database or the disk refused, or that
+                somebody stopped it.
         """
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
@@ -37,6 +41,11 @@ class MemoryCommand(BaseCommand):
             raise CommandError(str(invalid_input(error))) from error
         except DatabaseError as error:
             raise CommandError(f"the database: {why_not(error)}") from error
+        except KeyboardInterrupt:
+            raise CommandError(
+                "stopped; what was done stays, and the same command goes on from there or begins again",
+                returncode=INTERRUPTED,
+            ) from None
         except BrokenPipeError:
             # Whoever read has seen enough; what is still buffered must not be written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -117,7 +117,7 @@ def test_ctrl_c_is_told_in_one_line_and_the_import_goes_on(
 
     monkeypatch.setattr("memory_app.chat_import.importer.BATCH_OBJECTS", 30)
     monkeypatch.setattr(CharacterMemory, "commit", interrupted)
-    with pytest.raises(CommandError, match="stopped; what was imported stays") as caught:
+    with pytest.raises(CommandError, match="stopped; what was done stays") as caught:
         manage("import_chat", path, collection="chat", format="jsonl")
     assert caught.value.returncode == 130
     monkeypatch.setattr(CharacterMemory, "commit", commit)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from charactermemory import CharacterMemory
@@ -34,6 +35,18 @@ LATER = CommitOptions(update_vectors=False, update_stats=False)
 def lose_a_point(memory: CharacterMemory) -> None:
     memory.commit(plan(episode(1, "We met.")))
     memory.stores.vectors.write((), [episode_ref(1)], 0)
+
+
+def test_ctrl_c_ends_a_command_in_one_line(
+    shed: CharacterMemory, manage: Manage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memory_app.operations.verify.verify", interrupted)
+    with pytest.raises(CommandError, match=r"^stopped; what was done stays") as stopped:
+        call_command("memory_verify")
+    assert stopped.value.returncode == 130
 
 
 def test_where_there_is_no_collection_it_says_so(mapping: dict[str, Any], manage: Manage) -> None:

@@ -15,9 +15,6 @@ from memory_app.chat_import.importer import ImportReport, import_chat
 from memory_app.management.base import MemoryCommand, add_collection
 from memory_app.runtime import open_memory
 
-_INTERRUPTED = 130
-"""The exit code of what SIGINT has ended, as shells have it: 128 + 2."""
-
 
 class Command(MemoryCommand):
     """Import a chat file; importing it again, grown or not, adds only what is new."""
@@ -44,13 +41,7 @@ class Command(MemoryCommand):
         with open_memory(options["collection"]) as memory:
             turns = sum(len(session.turns) for session in sessions)
             with tqdm(total=turns, unit=" turns", desc="importing", disable=None, leave=False) as bar:
-                try:
-                    report = import_chat(memory, sessions, bar.update)
-                except KeyboardInterrupt:
-                    raise CommandError(
-                        "stopped; what was imported stays, and the same command goes on where it ended",
-                        returncode=_INTERRUPTED,
-                    ) from None
+                report = import_chat(memory, sessions, bar.update)
         self._tell(report, options["collection"])
 
     @staticmethod
