@@ -235,5 +235,4 @@ def _share(arrived: Edge, most: float) -> float:
 
 def _order(item: Ranked) -> tuple[float, int, int]:
     """Final score descending, type rank, id."""
-    number, kind = item.ref
-    return (-item.final, kind, number)
+    return (-item.final, item.ref.rank, item.ref.number)

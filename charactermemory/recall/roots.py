@@ -95,8 +95,8 @@ def select(
 
 def _order(root: Root) -> tuple[float, int, int]:
     """Total descending, type rank, id."""
-    number, kind = root.candidate.ref
-    return (-root.total, kind, number)
+    ref = root.candidate.ref
+    return (-root.total, ref.rank, ref.number)
 
 
 def _higher(one: float | None, other: float | None) -> float | None:

@@ -88,7 +88,7 @@ def _identity(object_id: str, object_type: str, surface: str) -> Identity:
 
 def identify(ref: MemoryObjectRef, surface: VectorSurface) -> Identity:
     """Return the identity of one surface of an object."""
-    return Identity((ref.object_type.rank, ref.id.int, surface.rank), ref, surface)
+    return Identity((ref.rank, ref.number, surface.rank), ref, surface)
 
 
 def embedding_text(backend: str, stored: Mapping[str, Any] | None) -> str:

@@ -19,8 +19,7 @@ Key = tuple[bytes, int]
 
 def key_of(ref: MemoryObjectRef) -> Key:
     """Return the columns of a reference."""
-    number, rank = ref
-    return number.to_bytes(16, "big"), rank
+    return ref.number.to_bytes(16, "big"), ref.rank
 
 
 @lru_cache(maxsize=8_192)
