@@ -96,7 +96,12 @@ class MemoryObjectRef(_Key):
     @classmethod
     def of(cls, object_type: ObjectType, id: UUID) -> MemoryObjectRef:
         """Return the reference of what is known to be an object type and a UUID."""
-        return tuple.__new__(cls, (id.int, object_type.rank, object_type))
+        return cls.numbered(object_type, id.int)
+
+    @classmethod
+    def numbered(cls, object_type: ObjectType, number: int) -> MemoryObjectRef:
+        """Return the reference of a type and an id that is known as a number."""
+        return tuple.__new__(cls, (number, object_type.rank, object_type))
 
     @property
     def id(self) -> UUID:

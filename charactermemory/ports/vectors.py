@@ -60,7 +60,7 @@ class VectorCandidate(NamedTuple):
     @property
     def order(self) -> tuple[float, int, int, int]:
         """Canonical order: score descending, type rank, id, surface rank (recall.md §11.5)."""
-        return (-self.score, self.ref.object_type.rank, self.ref.id.int, self.surface.rank)
+        return (-self.score, self.ref.rank, self.ref.number, self.surface.rank)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from charactermemory.adapters.qdrant import edge as edge_module
 from charactermemory.adapters.qdrant import shard as shard_module
 from charactermemory.adapters.qdrant.edge import EdgeVectorIndex
-from charactermemory.adapters.qdrant.records import CURSOR_POINT, payload, point_id
+from charactermemory.adapters.qdrant.records import CURSOR_POINT, identify, payload, point_id
 from charactermemory.domain.kinds import SCHEMA_VERSION
 from charactermemory.errors import (
     CollectionIncompatible,
@@ -223,7 +223,7 @@ def test_a_point_that_was_deleted_is_met_anew(open_edge, known):
     index.write([record(1, ONE), record(2, ONE)], [], 1)
     index.search(ONE, None, 5, EVERY_TYPE)
     index.write([], [ref(1)], 2)
-    assert [who.ref for who in known.values()] == [ref(2)]
+    assert list(known.values()) == [identify(ref(2), VectorSurface.TEXT)]
 
 
 @pytest.mark.spec("recall-88")

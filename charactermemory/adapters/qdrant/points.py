@@ -25,6 +25,7 @@ from .records import (
     identity,
     payload,
     point_id,
+    ref_of,
 )
 from .search import nothing_found, restricted, search_legs, zero_norm_leg
 
@@ -153,7 +154,7 @@ class Points:
                 self.name, limit=limit, offset=after, with_payload=True
             )
             found = [
-                (identity(BACKEND, record.payload).ref, embedding_text(BACKEND, record.payload))
+                (ref_of(identity(BACKEND, record.payload)), embedding_text(BACKEND, record.payload))
                 for record in page
                 if str(record.id) != _CURSOR
             ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -13,7 +13,7 @@ from charactermemory.domain.kinds import SCHEMA_VERSION
 from charactermemory.errors import CollectionIncompatible, UnsupportedSchemaVersion, VectorDatabaseError
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.embedding import Vector
-from charactermemory.ports.vectors import VectorRecord, VectorSurface
+from charactermemory.ports.vectors import VectorCandidate, VectorRecord, VectorSurface
 
 POINT_NAMESPACE = UUID("7b0f1c3e-52d4-5b6a-9d0e-3c1a8f4e6b27")
 """Namespace of every point id; fixed for ever, or re-indexing would no longer replace."""
@@ -59,12 +59,12 @@ def payload(record: VectorRecord) -> dict[str, Any]:
     }
 
 
-class Identity(NamedTuple):
-    """Who a point is about; `order` is the canonical order among equal scores (recall.md §11.5)."""
+Identity = tuple[int, int, int]
+"""Who a point is about: rank of the type, id as a number, rank of the surface. Sorts as equal scores do (recall.md
+§11.5). Plain numbers, which Python's collector leaves alone: a process keeps them by the ten thousand."""
 
-    order: tuple[int, int, int]
-    ref: MemoryObjectRef
-    surface: VectorSurface
+_TYPES = tuple(ObjectType)
+_SURFACES = {surface.rank: surface for surface in VectorSurface}
 
 
 def identity(backend: str, stored: Mapping[str, Any] | None) -> Identity:
@@ -83,12 +83,23 @@ def identity(backend: str, stored: Mapping[str, Any] | None) -> Identity:
 # The same points come back query after query, and parsing them costs as much as the engine's own work.
 @lru_cache(maxsize=16384)
 def _identity(object_id: str, object_type: str, surface: str) -> Identity:
-    return identify(MemoryObjectRef.of(ObjectType(object_type), UUID(object_id)), VectorSurface(surface))
+    return (ObjectType(object_type).rank, UUID(object_id).int, VectorSurface(surface).rank)
 
 
 def identify(ref: MemoryObjectRef, surface: VectorSurface) -> Identity:
     """Return the identity of one surface of an object."""
-    return Identity((ref.rank, ref.number, surface.rank), ref, surface)
+    return (ref.rank, ref.number, surface.rank)
+
+
+def ref_of(identity: Identity) -> MemoryObjectRef:
+    """Return the object that a point is about."""
+    rank, number, _ = identity
+    return MemoryObjectRef.numbered(_TYPES[rank], number)
+
+
+def candidate(identity: Identity, score: float) -> VectorCandidate:
+    """Return the hit of a point."""
+    return VectorCandidate(ref_of(identity), _SURFACES[identity[2]], score)
 
 
 def embedding_text(backend: str, stored: Mapping[str, Any] | None) -> str:

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 from charactermemory.ids import ObjectType
 from charactermemory.ports.vectors import Completeness, HybridHits, LegHits, VectorCandidate
 
-from .records import INDEXED_TYPES, Identity
+from .records import INDEXED_TYPES, Identity, candidate
 
 ENGINE_CAP = 2**32 - 1
 """Most points that Qdrant returns for one request."""
@@ -90,11 +90,13 @@ def close_ties(fetch: Fetch[Found], limit: int, cap: int = ENGINE_CAP) -> Fetche
 
 def canonical(found: Iterable[tuple[float, Identity]], limit: int) -> tuple[VectorCandidate, ...]:
     """Return the best hit of each surface of each object, in canonical order, at most `limit`."""
-    best: dict[tuple[int, int, int], VectorCandidate] = {}
+    best: dict[Identity, VectorCandidate] = {}
     for below, identity in sorted([(-score, identity) for score, identity in found]):
-        if identity.order not in best:
-            best[identity.order] = VectorCandidate(identity.ref, identity.surface, -below)
-    return tuple(islice(best.values(), limit))
+        if len(best) >= limit:
+            break
+        if identity not in best:
+            best[identity] = candidate(identity, -below)
+    return tuple(best.values())
 
 
 def leg(

@@ -33,6 +33,7 @@ from .records import (
     identity,
     payload,
     point_id,
+    ref_of,
 )
 from .search import nothing_found, restricted, search_legs, zero_norm_leg
 
@@ -44,8 +45,8 @@ BACKEND = "qdrant_edge"
 CALL_POINTS = 500
 """Points of one engine call: 20,000 in one upsert held the GIL for 159 ms (consistency.md §5)."""
 
-KNOWN_POINTS = 65_536
-"""Points of this process of which it is kept who they are about, some 500 bytes each; a search meets a hundred,
+KNOWN_POINTS = 131_072
+"""Points of this process of which it is kept who they are about, some 260 bytes each; a search meets a hundred,
 and of a memory of 100,000 objects it would otherwise read most of them anew."""
 
 _known: dict[tuple[int, int], Identity] = {}
@@ -252,7 +253,7 @@ class EdgeGeneration:
         with engine_errors():
             page, following = self._shard.scroll(request)
             found = [
-                (identity(BACKEND, point.payload).ref, embedding_text(BACKEND, point.payload))
+                (ref_of(identity(BACKEND, point.payload)), embedding_text(BACKEND, point.payload))
                 for point in page
                 if point.id != CURSOR_POINT
             ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from uuid import UUID
-
 from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.statistics import HubEdge
@@ -22,10 +19,9 @@ def key_of(ref: MemoryObjectRef) -> Key:
     return ref.number.to_bytes(16, "big"), ref.rank
 
 
-@lru_cache(maxsize=8_192)
 def ref_of(id_bytes: bytes, rank: int) -> MemoryObjectRef:
     """Return the reference in two columns."""
-    return MemoryObjectRef.of(_TYPES[rank], UUID(bytes=id_bytes))
+    return MemoryObjectRef.numbered(_TYPES[rank], int.from_bytes(id_bytes, "big"))
 
 
 def edge_of(hub: bytes, hub_rank: int, relation_rank: int, ref: MemoryObjectRef) -> HubEdge:
