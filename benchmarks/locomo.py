@@ -18,7 +18,7 @@ from memory_app.chat_import.formats import read_locomo
 from memory_app.chat_import.importer import import_chat, observation_id
 
 LIMIT = 50
-_LIMITS: dict[str, Any] = {
+LIMITS: dict[str, Any] = {
     "candidate_limits": CandidateLimits(max_vector_candidates=LIMIT, max_graph_roots=LIMIT),
     "section_limits": SectionLimits(salient_observations=LIMIT),
 }
@@ -57,7 +57,7 @@ class Remembered:
 
     def rank(self, question: str) -> list[int]:
         """Return the numbers of the turns that a question brings back, best first."""
-        outcome = self.memory.retrieve(RetrievalContext(topic=question, **_LIMITS))
+        outcome = self.memory.retrieve(RetrievalContext(topic=question, **LIMITS))
         return [self._places[found.id] for found in outcome.pack.salient_observations]
 
     def close(self) -> None:

@@ -64,13 +64,13 @@ def test_the_example_of_a_correction_runs_as_it_stands(
     assert capsys.readouterr().out == "['Ben likes tomatoes, but only cooked.']\n0\n"
 
 
-def test_the_example_of_several_people_tells_who_said_what(
+def test_the_example_of_several_people_tells_who_said_what_and_first_what_was_asked_for(
     embedded: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, example, _ = blocks(ROOT / "docs" / "concepts.md", "python")
     exec(compile(example, "concepts.md", "exec"), {})
     told = capsys.readouterr().out
-    assert "Ann: My birthday is on 3 April." in told and "Bea: My birthday is on 9 June." in told
+    assert 0 <= told.find("Bea: My birthday is on 9 June.") < told.find("Ann: My birthday is on 3 April.")
 
 
 def test_a_rollback_takes_back_what_was_to_be_remembered_after_the_commit_alone(embedded: None) -> None:

@@ -18,6 +18,10 @@ NEIGHBOUR_SHARES = {1: 0.5, 2: 0.2}
 """What a turn gets of the own score of a turn so many places away in its episode."""
 NAMED = 0.5
 """What a matching turn gets for being spoken by someone the topic names."""
+PRESENT_SHARE = 0.5
+"""What a memory gets of its match for being spoken by, or held about, someone present (see `presence`)."""
+PRESENT_BESIDE_NAMED = 0.0625
+"""The same where the topic names someone: who is present then settles little more than ties."""
 EPISODE_SHARE = 0.3
 """What an episode and the matching turns in it get of its mean best scores."""
 EPISODE_BEST = 5
@@ -36,6 +40,7 @@ class Bearing:
         matched: whether the topic itself found it.
         neighbours: its share of the matches beside it in its episode.
         named: its bonus for a person the topic names.
+        present: its bonus for being spoken by someone present.
         episode: its share of its episode's matches.
     """
 
@@ -43,12 +48,18 @@ class Bearing:
     matched: bool = False
     neighbours: float = 0.0
     named: float = 0.0
+    present: float = 0.0
     episode: float = 0.0
 
     @property
     def total(self) -> float:
         """All parts together."""
-        return self.own + self.neighbours + self.named + self.episode
+        return self.own + self.neighbours + self.named + self.present + self.episode
+
+    @property
+    def match(self) -> float:
+        """What the topic found of it and beside it."""
+        return self.own + self.neighbours
 
 
 NO_BEARING = Bearing()
@@ -64,6 +75,8 @@ class Cues:
         places: where observations stand, as far as was asked.
         turns: of each episode, the observation at each position that is known to be taken.
         named: the notions the topic names.
+        present: the notions that are present.
+        spoken: the observations among `places` that one of those spoke.
     """
 
     candidates: Mapping[MemoryObjectRef, Candidate]
@@ -71,15 +84,24 @@ class Cues:
     places: dict[MemoryObjectRef, Place] = field(default_factory=dict)
     turns: dict[MemoryId, dict[int, MemoryObjectRef]] = field(default_factory=dict)
     named: frozenset[MemoryId] = frozenset()
+    present: frozenset[MemoryId] = frozenset()
+    spoken: set[MemoryObjectRef] = field(default_factory=set)
     _matches: tuple[Collection[MemoryObjectRef], dict[MemoryObjectRef, float]] | None = field(
         default=None, init=False
     )
+
+    @property
+    def present_share(self) -> float:
+        """What the closest memories of someone present get of their match."""
+        return PRESENT_BESIDE_NAMED if self.named else PRESENT_SHARE
 
     def know(self, found: Mapping[MemoryId, Place]) -> None:
         """Take note of where observations stand."""
         for observation, place in sorted(found.items(), key=lambda item: item[0].int):
             ref = MemoryObjectRef.of(ObjectType.OBSERVATION, observation)
             self.places[ref] = place
+            if place.speaker in self.present:
+                self.spoken.add(ref)
             self.stands(ref, place.episode_id, place.position)
 
     def stands(self, observation: MemoryObjectRef, episode: MemoryId, position: int) -> None:
@@ -128,6 +150,7 @@ class Cues:
                 found[ref] = Bearing(max(candidate.cue, match), match > 0)
         self._add_neighbours(found, left_out)
         self._add_named(found, speakers or {})
+        self._add_present(found)
         self._add_episodes(found, left_out)
         return found
 
@@ -165,8 +188,14 @@ class Cues:
         for ref, bearing in found.items():
             place = self.places.get(ref)
             speaker = place.speaker if place else speakers.get(ref)
-            if speaker in self.named and bearing.own + bearing.neighbours > 0:
+            if speaker in self.named and bearing.match > 0:
                 bearing.named = NAMED
+
+    def _add_present(self, found: dict[MemoryObjectRef, Bearing]) -> None:
+        share = self.present_share
+        for ref in self.spoken:
+            if (bearing := found.get(ref)) is not None:
+                bearing.present = share * bearing.match
 
     def _add_episodes(
         self, found: dict[MemoryObjectRef, Bearing], left_out: Collection[MemoryObjectRef]

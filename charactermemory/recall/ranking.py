@@ -14,6 +14,7 @@ from charactermemory.ports.graph import Edge
 from charactermemory.recall.bearings import NAMED, NO_BEARING, Bearing, Cues
 from charactermemory.recall.expansion import Walk
 from charactermemory.recall.passage import Passage
+from charactermemory.recall.presence import company
 from charactermemory.recall.roads.road import CueKind
 from charactermemory.recall.roots import Candidate, Root
 from charactermemory.recall.standing import StandingOf
@@ -51,8 +52,8 @@ _DIRECT_MATCH = DirectMatch()
 class Scores(Model):
     """What a rank is made of.
 
-    `final_score` is `CUE_WEIGHT` times the sum of vector, neighbour, named, episode and support score, plus
-    `GRAPH_WEIGHT` times the graph score, plus `SALIENCE_WEIGHT` times salience (None = 0), within 1e-6.
+    `final_score` is `CUE_WEIGHT` times the sum of vector, neighbour, named, present, episode and support score,
+    plus `GRAPH_WEIGHT` times the graph score, plus `SALIENCE_WEIGHT` times salience (None = 0), within 1e-6.
 
     Attributes:
         final_score: what the memory is ranked by.
@@ -60,6 +61,7 @@ class Scores(Model):
         vector_score_source: which of both.
         neighbour_score: what the turns beside it in its episode match.
         named_score: a bonus for being spoken by, or held about, someone the topic names.
+        present_score: a share of its match for being spoken by, held about, or lived through with someone present.
         episode_score: what its episode matches; of an episode, what its turns do.
         support_score: what its sources or conclusions match, and what shares its thread or notion.
         graph_score: 1 / (distance + 1) from the nearest root; None if 0.
@@ -73,6 +75,7 @@ class Scores(Model):
     vector_score_source: Annotated[DirectMatch | DerivedFromRoot, Field(discriminator="kind")]
     neighbour_score: float | None = None
     named_score: float | None = None
+    present_score: float | None = None
     episode_score: float | None = None
     support_score: float | None = None
     graph_score: float | None = None
@@ -101,7 +104,7 @@ class Ranked(NamedTuple):
 
     Attributes:
         ref: the object.
-        final, vector, named, support, graph, salience: the score and its parts.
+        final, vector, named, present, support, graph, salience: the score and its parts.
         bearing: the other parts.
         inherited_from, factor: the root score `vector` was inherited from, and how much of it; None if it is
             the object's own.
@@ -114,6 +117,7 @@ class Ranked(NamedTuple):
     final: float
     vector: float
     named: float
+    present: float
     support: float
     graph: float
     salience: float
@@ -134,6 +138,7 @@ class Ranked(NamedTuple):
             else DerivedFromRoot(root_score=self.inherited_from, factor=self.factor),
             neighbour_score=self.bearing.neighbours or None,
             named_score=self.named or None,
+            present_score=self.present or None,
             episode_score=self.bearing.episode or None,
             support_score=self.support or None,
             graph_score=self.graph or None,
@@ -185,6 +190,7 @@ def rank(
         for ref, distance in walk.visited.items():
             reached.setdefault(ref, []).append((distance, index))
     supported, about = support(walks, bearings, cues.named, hubs)
+    accompanied = company(walks, cues)
     own = [bearings[root.ref].own if root.ref in bearings else 0.0 for root in roots]
     passed = [passage.shares(walk) for walk in walks]
     called = [root.candidate.kinds for root in roots]
@@ -207,13 +213,17 @@ def rank(
         graph, salience = 1 / (min(arrivals)[0] + 1), standing_of(ref).salience
         supports = supported.get(ref, 0.0)
         named = NAMED if ref in about else bearing.named
-        cue = vector + bearing.neighbours + named + bearing.episode + supports
+        present = bearing.present
+        if ref in accompanied:
+            present += cues.present_share * accompanied[ref] * bearing.match
+        cue = vector + bearing.neighbours + named + present + bearing.episode + supports
         ranked.append(
             Ranked(
                 ref=ref,
                 final=CUE_WEIGHT * cue + GRAPH_WEIGHT * graph + SALIENCE_WEIGHT * salience,
                 vector=vector,
                 named=named,
+                present=present,
                 support=supports,
                 graph=graph,
                 salience=salience,

@@ -96,17 +96,18 @@ def retrieve(
 def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, RoadAnswer]]) -> Cues:
     """Gather what the roads found and look up where the turns among it stand, in one round trip.
 
-    Who spoke them matters only where the topic names someone.
+    Who spoke them matters only where the topic names someone or someone is present.
     """
     limits = situation.context.candidate_limits
     cues = Cues(
         candidates=merge((road, found) for road, answer in answers for found in answer.proposals),
         legs=[search.best for _, answer in answers for search in answer.searches],
         named=situation.named,
+        present=situation.present,
     )
     said = [ref.id for ref in cues.candidates if ref.object_type is ObjectType.OBSERVATION]
     if said and limits.max_graph_roots:
-        cues.know(stores.graph.places(said, speakers=bool(situation.named)))
+        cues.know(stores.graph.places(said, speakers=bool(situation.named or situation.present)))
     return cues
 
 

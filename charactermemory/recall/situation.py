@@ -42,6 +42,12 @@ class Situation:
         return tuple(dict.fromkeys((*self.context.anchored_notions, *named)))
 
     @property
+    def present(self) -> frozenset[MemoryId]:
+        """The notions that are present."""
+        scene = self.context.scene
+        return frozenset(scene.participant_keys) if scene else frozenset()
+
+    @property
     def named(self) -> frozenset[MemoryId]:
         """The notions that the topic names."""
         return frozenset(self.topic.bearers) if self.topic else frozenset()

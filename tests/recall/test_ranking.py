@@ -27,7 +27,13 @@ def scores_of(outcome: RetrievalOutcome, item: MemoryObject) -> Scores:
 
 
 def recomputed(scores: Scores) -> float:
-    around = (scores.neighbour_score, scores.named_score, scores.episode_score, scores.support_score)
+    around = (
+        scores.neighbour_score,
+        scores.named_score,
+        scores.present_score,
+        scores.episode_score,
+        scores.support_score,
+    )
     return (
         CUE_WEIGHT * (scores.vector_score + sum(part or 0.0 for part in around))
         + GRAPH_WEIGHT * (scores.graph_score or 0.0)

@@ -2,7 +2,7 @@
 
 from charactermemory import DerivedType
 from charactermemory.recall.sections import Section
-from tests.scenarios.story import Story
+from tests.scenarios.story import Recalled, Story
 
 
 def village(story: Story) -> None:
@@ -106,6 +106,43 @@ def test_who_said_it_decides_what_comes_first(story: Story) -> None:
     assert of_ada.section(Section.SALIENT_OBSERVATIONS)[0].endswith("closed to cars.")
     first = of_ben.outcome.pack.salient_observations[0]
     assert first.speaker_entity_id == ben
+
+
+def test_who_asks_decides_whose_birthday_is_meant(story: Story) -> None:
+    village(story)
+    robin, ann, bea = story.someone(), story.someone("Ann"), story.someone("Bea")
+    days = {ann: "on 3 May", bea: "on 9 October"}
+    for number, (person, day) in enumerate(days.items()):
+        talk = story.happened(
+            number,
+            (robin, "Good morning! When is your birthday?"),
+            (person, f"My birthday is {day}."),
+            (robin, f"I shall not forget that your birthday is {day}."),
+            present=[robin, person],
+            summary=f"A talk about a birthday, {day}.",
+        )
+        story.concluded(DerivedType.CLAIM, f"Their birthday is {day}.", talk, about=[person])
+        story.concluded(
+            DerivedType.COMMITMENT, f"I bake a cake for the birthday {day}.", talk, about=[person]
+        )
+    held = (
+        Section.SALIENT_OBSERVATIONS,
+        Section.RELEVANT_EPISODES,
+        Section.DERIVED_MEMORIES,
+        Section.COMMITMENTS,
+    )
+
+    def first(asked: Recalled) -> set[str]:
+        """Return the day that each section tells first."""
+        said = [next(text for text in asked.section(section) if " on " in text) for section in held]
+        return {day for text in said for day in days.values() if day in text}
+
+    for person, day in days.items():
+        for company in ([person], [robin, person]):
+            assert first(story.asked("When is my birthday?", here=company, day=9)) == {day}
+    of_bea = story.asked("When is Bea's birthday?", here=[robin, ann], day=9)
+    assert days[bea] in of_bea.section(Section.SALIENT_OBSERVATIONS)[0]
+    assert days[bea] in of_bea.section(Section.DERIVED_MEMORIES)[0]
 
 
 def test_what_was_said_in_confidence_keeps_its_own_scene(story: Story) -> None:
