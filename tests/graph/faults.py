@@ -11,7 +11,7 @@ from charactermemory.adapters.oxigraph import reads
 from charactermemory.adapters.oxigraph.connection import Triple
 from charactermemory.adapters.oxigraph.contents import Content
 from charactermemory.adapters.oxigraph.given_names import GivenNames, _Given
-from charactermemory.adapters.oxigraph.kept import Crowds, Current
+from charactermemory.adapters.oxigraph.kept import Crowds, Current, Places
 from charactermemory.adapters.oxigraph.neighbours import Neighbours, _Asked
 from charactermemory.adapters.oxigraph.reads import Reads
 from charactermemory.domain.lifecycle import LifecycleEvent, Stored
@@ -133,8 +133,9 @@ def small_crowds(patch: pytest.MonkeyPatch) -> None:
 def nobody_spoke(patch: pytest.MonkeyPatch) -> None:
     """Where speakers were not asked for, none is taken to have spoken."""
 
-    def faulty(self: Reads, found: Mapping[MemoryId, Any], speakers: bool) -> None:
-        self._places.keep(found)
-        self._spoken.keep(found)
+    keep = Places.keep
 
-    patch.setattr(Reads, "_keep_places", faulty)
+    def faulty(self: Places, found: Mapping[MemoryId, Any], speakers: bool) -> None:
+        keep(self, found, speakers=True)
+
+    patch.setattr(Places, "keep", faulty)

@@ -8,14 +8,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
+from uuid import UUID
 
 from charactermemory.domain.kinds import RelationType
 from charactermemory.ids import MemoryId, MemoryObjectRef
 from charactermemory.ports.graph import Place
 
 PLACES = 32_768
-"""Places kept of a collection, with the speaker and without, about 500 bytes each; one recall asks for about
-a hundred."""
+"""Places kept of a collection, about 400 bytes each; one recall asks for about a hundred."""
 CROWDS = 4_096
 """Crowds kept of a collection; one recall meets a few dozen."""
 
@@ -99,11 +99,32 @@ class Current(Generic[_Key, _Value]):
             self._version, self._kept = version, Kept(self._capacity)
 
 
-class Places(Kept[MemoryId, Place]):
-    """Where observations stand."""
+class Places:
+    """Where observations stand, and who spoke them, as far as that was asked. Thread-safe.
+
+    Ids are kept as numbers, which Python's collector passes over.
+    """
 
     def __init__(self) -> None:
-        super().__init__(PLACES)
+        self._kept: Kept[int, tuple[int, int, int, bool]] = Kept(PLACES)
+
+    def among(self, observation_ids: Iterable[MemoryId], speakers: bool) -> dict[MemoryId, Place]:
+        """Return the known places, with `speakers` those of which it is known who spoke."""
+        asked = {item.int: item for item in observation_ids}
+        return {
+            asked[number]: Place(UUID(int=episode), position, UUID(int=speaker) if speaker else None)
+            for number, (episode, position, speaker, heard) in self._kept.among(asked).items()
+            if heard or not speakers
+        }
+
+    def keep(self, found: Mapping[MemoryId, Place], speakers: bool) -> None:
+        """Remember places; `speakers` tells whether it was asked who spoke."""
+        self._kept.keep(
+            {
+                item.int: (episode_id.int, position, speaker.int if speaker else 0, speakers)
+                for item, (episode_id, position, speaker) in found.items()
+            }
+        )
 
 
 Crowd = tuple[MemoryObjectRef, RelationType]

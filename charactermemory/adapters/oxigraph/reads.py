@@ -86,7 +86,6 @@ class Reads:
         self._contents = Contents()
         self._standing: Current[MemoryObjectRef, Stored] = Current(STANDING)
         self._places = Places()
-        self._spoken = Places()
         self._given_names = GivenNames(self._connection, self._graph)
         self._neighbours = Neighbours(self._connection, self._graph)
 
@@ -261,8 +260,7 @@ class Reads:
     def places(self, observation_ids: Collection[MemoryId], speakers: bool = False) -> dict[MemoryId, Place]:
         """See `GraphStore.places`; one round trip for those whose place is not known yet: it never changes."""
         self._use()
-        kept = self._spoken if speakers else self._places
-        known = kept.among(observation_ids)
+        known = self._places.among(observation_ids, speakers)
         asked = [item for item in dict.fromkeys(observation_ids) if item not in known]
         if not asked:
             return known
@@ -277,7 +275,7 @@ class Reads:
             for item, turn, said in zip(asked, turns, spoken, strict=True)
             if turn
         }
-        self._keep_places(found, speakers)
+        self._places.keep(found, speakers)
         return known | found
 
     def _learn(self, contents: Sequence[Content]) -> None:
@@ -285,12 +283,7 @@ class Reads:
         self._contents.keep(contents)
         said = (item.authored for item in contents if isinstance(item.authored, Observation))
         places = {item.id: Place(item.episode_id, item.position, item.speaker_entity_id) for item in said}
-        self._keep_places(places, speakers=True)
-
-    def _keep_places(self, found: Mapping[MemoryId, Place], speakers: bool) -> None:
-        self._places.keep(found)
-        if speakers:
-            self._spoken.keep(found)
+        self._places.keep(places, speakers=True)
 
     def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:
         """See `GraphStore.turns`."""
