@@ -82,7 +82,7 @@ class Neighbourhood:
 
     edges: tuple[Edge, ...] = ()
     capped: frozenset[tuple[RelationType, bool]] = field(default_factory=frozenset)
-    turns: Mapping[int, MemoryId] = field(default_factory=dict)
+    turns: Mapping[int, MemoryObjectRef] = field(default_factory=dict)
 
 
 class Place(NamedTuple):
@@ -91,9 +91,13 @@ class Place(NamedTuple):
     Where speakers were not asked for, None tells nothing.
     """
 
-    episode_id: MemoryId
+    episode: MemoryObjectRef
     position: int
-    speaker: MemoryId | None = None
+    speaker: MemoryObjectRef | None = None
+
+
+Spot = tuple[MemoryObjectRef, int]
+"""An episode and a position in it."""
 
 
 class GraphWriter(Protocol):
@@ -218,24 +222,26 @@ class GraphStore(Protocol):
         nodes: Collection[MemoryObjectRef],
         relations: Collection[RelationType],
         cap: int,
-        turns: Collection[tuple[MemoryId, int]] = (),
+        turns: Collection[Spot] = (),
         sparing: Collection[tuple[MemoryObjectRef, RelationType]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """Return the edges touching each node, in one round trip.
 
         At most `cap` + 1 edges are read per (node, relation, direction); the one over tells that there is more
-        and is left out. `turns` are (episode, position) pairs of episodes among the nodes, looked up exactly.
+        and is left out. `turns` are positions in episodes among the nodes, looked up exactly.
         `sparing` are (node, relation) pairs of which the caller knows a better choice: where more than `cap`
         edges come in, `capped` says so and none is returned, nor read once that is known.
         """
         ...
 
-    def places(self, observation_ids: Collection[MemoryId], speakers: bool = False) -> dict[MemoryId, Place]:
+    def places(
+        self, observations: Collection[MemoryObjectRef], speakers: bool = False
+    ) -> dict[MemoryObjectRef, Place]:
         """Return where each observation stands, with `speakers` who spoke it; one not stored has no key."""
         ...
 
-    def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:
-        """Return the observation at each (episode, position) that has one."""
+    def turns(self, spots: Collection[Spot]) -> dict[Spot, MemoryObjectRef]:
+        """Return the observation at each position in an episode that has one."""
         ...
 
     def link_ids(self, edges: Collection[Edge]) -> dict[Edge, tuple[MemoryId, ...]]:

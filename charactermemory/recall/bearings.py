@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
-from charactermemory.ports.graph import Place
+from charactermemory.ids import MemoryObjectRef
+from charactermemory.ports.graph import Place, Spot
 from charactermemory.recall.fusion import Leg, fuse
 from charactermemory.recall.roots import Candidate
 
@@ -26,9 +26,6 @@ EPISODE_SHARE = 0.3
 """What an episode and the matching turns in it get of its mean best scores."""
 EPISODE_BEST = 5
 """How many turns that mean is taken over; missing ones count as 0."""
-
-Spot = tuple[MemoryId, int]
-"""An episode and a position in it."""
 
 
 @dataclass(slots=True)
@@ -82,9 +79,9 @@ class Cues:
     candidates: Mapping[MemoryObjectRef, Candidate]
     legs: Sequence[Leg] = ()
     places: dict[MemoryObjectRef, Place] = field(default_factory=dict)
-    turns: dict[MemoryId, dict[int, MemoryObjectRef]] = field(default_factory=dict)
-    named: frozenset[MemoryId] = frozenset()
-    present: frozenset[MemoryId] = frozenset()
+    turns: dict[MemoryObjectRef, dict[int, MemoryObjectRef]] = field(default_factory=dict)
+    named: frozenset[MemoryObjectRef] = frozenset()
+    present: frozenset[MemoryObjectRef] = frozenset()
     spoken: set[MemoryObjectRef] = field(default_factory=set)
     _matches: tuple[Collection[MemoryObjectRef], dict[MemoryObjectRef, float]] | None = field(
         default=None, init=False
@@ -95,16 +92,15 @@ class Cues:
         """What the closest memories of someone present get of their match."""
         return PRESENT_BESIDE_NAMED if self.named else PRESENT_SHARE
 
-    def know(self, found: Mapping[MemoryId, Place]) -> None:
+    def know(self, found: Mapping[MemoryObjectRef, Place]) -> None:
         """Take note of where observations stand."""
-        for observation, place in sorted(found.items(), key=lambda item: item[0].int):
-            ref = MemoryObjectRef.of(ObjectType.OBSERVATION, observation)
+        for ref, place in sorted(found.items()):
             self.places[ref] = place
             if place.speaker in self.present:
                 self.spoken.add(ref)
-            self.stands(ref, place.episode_id, place.position)
+            self.stands(ref, place.episode, place.position)
 
-    def stands(self, observation: MemoryObjectRef, episode: MemoryId, position: int) -> None:
+    def stands(self, observation: MemoryObjectRef, episode: MemoryObjectRef, position: int) -> None:
         """Take note of what stands at one place."""
         self.turns.setdefault(episode, {})[position] = observation
 
@@ -115,26 +111,26 @@ class Cues:
     def beside(self, refs: Iterable[MemoryObjectRef]) -> list[Spot]:
         """Return the places next to these observations, sorted."""
         spots = {
-            (place.episode_id, place.position + away)
+            (place.episode, place.position + away)
             for ref in refs
             if (place := self.places.get(ref)) is not None
             for away in _AWAY
             if place.position + away >= 0
         }
-        return sorted(spots, key=lambda spot: (spot[0].int, spot[1]))
+        return sorted(spots)
 
     def next_to(self, ref: MemoryObjectRef) -> frozenset[MemoryObjectRef]:
         """Return the observations known to stand next to one."""
         place = self.places.get(ref)
         if place is None:
             return frozenset()
-        turns = self.turns.get(place.episode_id, {})
+        turns = self.turns.get(place.episode, {})
         return frozenset(turns[place.position + away] for away in _AWAY if place.position + away in turns)
 
     def bearings(
         self,
         left_out: Collection[MemoryObjectRef] = (),
-        speakers: Mapping[MemoryObjectRef, MemoryId | None] | None = None,
+        speakers: Mapping[MemoryObjectRef, MemoryObjectRef] | None = None,
     ) -> dict[MemoryObjectRef, Bearing]:
         """Return what speaks for each candidate, the turns beside it and their episodes.
 
@@ -166,7 +162,7 @@ class Cues:
         given = [
             (place, bearing.own)
             for ref, place in self.places.items()
-            if len(self.turns[place.episode_id]) > 1
+            if len(self.turns[place.episode]) > 1
             and (bearing := found.get(ref)) is not None
             and bearing.own > 0
         ]
@@ -181,7 +177,7 @@ class Cues:
                     bearing.neighbours += share * own
 
     def _add_named(
-        self, found: dict[MemoryObjectRef, Bearing], speakers: Mapping[MemoryObjectRef, MemoryId | None]
+        self, found: dict[MemoryObjectRef, Bearing], speakers: Mapping[MemoryObjectRef, MemoryObjectRef]
     ) -> None:
         if not self.named:
             return
@@ -211,9 +207,8 @@ class Cues:
             share = EPISODE_SHARE * sum(best) / EPISODE_BEST
             for bearing in said:
                 bearing.episode = share
-            ref = MemoryObjectRef.of(ObjectType.EPISODE, episode)
-            if ref not in left_out:
-                found.setdefault(ref, Bearing()).episode = share
+            if episode not in left_out:
+                found.setdefault(episode, Bearing()).episode = share
 
 
 _AWAY = {sign * away: share for away, share in NEIGHBOUR_SHARES.items() for sign in (-1, 1)}

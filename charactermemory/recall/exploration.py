@@ -13,9 +13,9 @@ from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecyclePolicy
 from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.ids import MemoryObjectRef, ObjectType
-from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood
+from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood, Spot
 from charactermemory.ports.statistics import Hint
-from charactermemory.recall.bearings import Cues, Spot
+from charactermemory.recall.bearings import Cues
 from charactermemory.recall.context import GraphLimits
 from charactermemory.recall.expansion import Near, Pair, Walk, neighbours_of
 from charactermemory.recall.selectivity import Plan, count_scope
@@ -159,7 +159,7 @@ class Explorer:
         if not fresh:
             return
         relations = sorted(self._limits.relations, key=lambda relation: relation.rank)
-        episodes = {node.id for node in fresh if node.object_type is ObjectType.EPISODE}
+        episodes = {node for node in fresh if node.object_type is ObjectType.EPISODE}
         turns = [spot for spot in beside if spot[0] in episodes] if self._sees_turns else []
         cap = self._limits.max_hub_edges
         spared = self._spared(fresh)
@@ -171,8 +171,7 @@ class Explorer:
             read |= self._graph.neighbours(wanting, relations, cap)
         for node, around in read.items():
             for position, observation in around.turns.items():
-                ref = MemoryObjectRef.of(ObjectType.OBSERVATION, observation)
-                self._cues.stands(ref, node.id, position)
+                self._cues.stands(observation, node, position)
             if around.capped:
                 self.found.capped.add(node)
                 self.found.crowds.update((node, relation) for relation, _ in around.capped)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from charactermemory.domain.kinds import RelationType
-from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ids import MemoryObjectRef
 from charactermemory.recall.bearings import Cues
 from charactermemory.recall.expansion import Walk
 
@@ -30,7 +30,6 @@ def company(walks: Sequence[Walk], cues: Cues) -> dict[MemoryObjectRef, float]:
     """
     if not cues.present:
         return {}
-    here = {MemoryObjectRef.of(ObjectType.ENTITY, notion) for notion in cues.present}
     about: set[MemoryObjectRef] = set()
     there: defaultdict[MemoryObjectRef, set[MemoryObjectRef]] = defaultdict(set)
     concluded: list[tuple[MemoryObjectRef, MemoryObjectRef]] = []
@@ -38,15 +37,15 @@ def company(walks: Sequence[Walk], cues: Cues) -> dict[MemoryObjectRef, float]:
         for source, relation, target in walk.relations:
             if relation is _DERIVED_FROM:
                 concluded.append((source, target))
-            elif target in here:
+            elif target in cues.present:
                 if relation is _ABOUT:
                     about.add(source)
                 elif relation is _INVOLVES and source in walk.visited:
                     there[source].add(target)
     party: dict[MemoryObjectRef, float] = {}
     for episode, people in there.items():
-        share = PARTY_SHARE * len(people) / len(here)
-        party |= dict.fromkeys((episode, *cues.turns.get(episode.id, {}).values()), share)
+        share = PARTY_SHARE * len(people) / len(cues.present)
+        party |= dict.fromkeys((episode, *cues.turns.get(episode, {}).values()), share)
     close = dict(party)
     for source, target in concluded:
         if target in party:

@@ -105,20 +105,24 @@ def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, Ro
         named=situation.named,
         present=situation.present,
     )
-    said = [ref.id for ref in cues.candidates if ref.object_type is ObjectType.OBSERVATION]
+    said = [ref for ref in cues.candidates if ref.object_type is ObjectType.OBSERVATION]
     if said and limits.max_graph_roots:
         cues.know(stores.graph.places(said, speakers=bool(situation.named or situation.present)))
     return cues
 
 
-def _speakers(cues: Cues, verdict: Verdict) -> dict[MemoryObjectRef, MemoryId | None]:
+def _speakers(cues: Cues, verdict: Verdict) -> dict[MemoryObjectRef, MemoryObjectRef]:
     """Return who spoke the turns that are known by nothing but their neighbours, as far as they were read.
 
     Asked for only where the topic names someone.
     """
     if not cues.named:
         return {}
-    return {ref: getattr(verdict.content(ref), "speaker_entity_id", None) for ref in cues.beside_found()}
+    return {
+        ref: MemoryObjectRef.of(ObjectType.ENTITY, speaker)
+        for ref in cues.beside_found()
+        if (speaker := getattr(verdict.content(ref), "speaker_entity_id", None)) is not None
+    }
 
 
 def _link_ids(graph: GraphStore, walks: Sequence[Walk]) -> dict[Edge, tuple[MemoryId, ...]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from charactermemory.ids import MemoryId
+from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import GraphStore
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.names import Topic, read_topic
@@ -42,12 +43,16 @@ class Situation:
         return tuple(dict.fromkeys((*self.context.anchored_notions, *named)))
 
     @property
-    def present(self) -> frozenset[MemoryId]:
+    def present(self) -> frozenset[MemoryObjectRef]:
         """The notions that are present."""
         scene = self.context.scene
-        return frozenset(scene.participant_keys) if scene else frozenset()
+        return _notions(scene.participant_keys) if scene else frozenset()
 
     @property
-    def named(self) -> frozenset[MemoryId]:
+    def named(self) -> frozenset[MemoryObjectRef]:
         """The notions that the topic names."""
-        return frozenset(self.topic.bearers) if self.topic else frozenset()
+        return _notions(self.topic.bearers) if self.topic else frozenset()
+
+
+def _notions(ids: Iterable[MemoryId]) -> frozenset[MemoryObjectRef]:
+    return frozenset(MemoryObjectRef.of(ObjectType.ENTITY, notion) for notion in ids)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from charactermemory.domain.kinds import RelationType
-from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
+from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.recall.bearings import EPISODE_BEST, Bearing
 from charactermemory.recall.expansion import Walk
 
@@ -24,7 +24,7 @@ _HUBS = frozenset({ObjectType.ENTITY, ObjectType.MEMORY_THREAD})
 def support(
     walks: Sequence[Walk],
     bearings: Mapping[MemoryObjectRef, Bearing],
-    named: Collection[MemoryId],
+    named: Collection[MemoryObjectRef],
     hubs: Collection[MemoryObjectRef],
 ) -> tuple[dict[MemoryObjectRef, float], set[MemoryObjectRef]]:
     """Return what supports each admitted object, and the matching memories held about someone named.
@@ -52,7 +52,7 @@ def support(
                 continue
             if edge.target not in hubs:
                 members[edge.target].add(edge.source)
-            if edge.relation is RelationType.ABOUT and edge.target.id in named:
+            if edge.relation is RelationType.ABOUT and edge.target in named:
                 about.add(edge.source)
     shared: defaultdict[MemoryObjectRef, float] = defaultdict(float)
     for hub, items in members.items():

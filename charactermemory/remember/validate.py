@@ -29,7 +29,7 @@ from charactermemory.errors import (
     UnsupportedMemoryLinkEndpoint,
 )
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
-from charactermemory.ports.graph import GraphStore
+from charactermemory.ports.graph import GraphStore, Spot
 from charactermemory.remember.drafts import EpisodeDraft, ObservationDraft
 from charactermemory.remember.issues import CandidateValidationIssue, IssueKind, ReferenceRole
 from charactermemory.remember.plan import (
@@ -94,7 +94,7 @@ class _Validation:
         self.existing = graph.existing(wanted) if wanted else set()
         self.taken = self._taken_positions(graph)
         self.seen_refs: set[MemoryObjectRef] = set()
-        self.seen_places: set[tuple[MemoryId, int]] = set()
+        self.seen_spots: set[Spot] = set()
 
     def rows(self) -> tuple[CandidateValidation, ...]:
         rows = []
@@ -174,22 +174,23 @@ class _Validation:
             if ref not in self.planned:
                 yield _issue("reference_not_in_plan", role=role, referenced=ref)
 
-    def _taken_positions(self, graph: GraphStore) -> dict[tuple[MemoryId, int], MemoryId]:
-        places = {
-            (made.episode_id, made.position)
+    def _taken_positions(self, graph: GraphStore) -> dict[Spot, MemoryObjectRef]:
+        spots = {
+            (MemoryObjectRef.of(ObjectType.EPISODE, made.episode_id), made.position)
             for made in self.objects.values()
             if isinstance(made, Observation) and made.episode_id not in self.episodes
         }
-        return graph.turns(places) if places else {}
+        return graph.turns(spots) if spots else {}
 
     def _position_issues(self, item: ObjectCandidate) -> Iterator[CandidateValidationIssue]:
         draft = item.candidate.draft
         if not isinstance(draft, ObservationDraft) or draft.position is None or draft.episode_id is None:
             return
-        place = (draft.episode_id, draft.position)
-        if place in self.seen_places or self.taken.get(place, draft.id) != draft.id:
+        spot = (MemoryObjectRef.of(ObjectType.EPISODE, draft.episode_id), draft.position)
+        holder = self.taken.get(spot)
+        if spot in self.seen_spots or (holder is not None and holder.id != draft.id):
             yield _issue("duplicate_position", field="position", actual=str(draft.position))
-        self.seen_places.add(place)
+        self.seen_spots.add(spot)
 
     def _warnings(self, item: MemoryCandidate) -> Iterator[CandidateValidationIssue]:
         if item.candidate_type == "observation":

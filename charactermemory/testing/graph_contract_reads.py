@@ -11,7 +11,7 @@ from charactermemory.domain.lifecycle import derived_links
 from charactermemory.domain.objects import MemoryObject
 from charactermemory.domain.scene import Participant, Scene
 from charactermemory.errors import DeterministicIdCollision, GraphQueryError
-from charactermemory.ids import MemoryId, MemoryObjectRef
+from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, GraphStore, Neighbourhood, Place
 from charactermemory.testing.builders import (
     NOON,
@@ -240,8 +240,9 @@ class GraphReadsContract:
         happened = episode()
         said = {number: observation(happened, number) for number in (0, 1, 10)}
         put(store, happened, *said.values())
-        asked = [(happened.id, number) for number in (0, 10, 2)] + [(unknown_ref().id, 0)]
-        assert store.turns(asked) == {(happened.id, 0): said[0].id, (happened.id, 10): said[10].id}
+        nowhere = MemoryObjectRef.of(ObjectType.EPISODE, unknown_ref().id)
+        asked = [(happened.ref, number) for number in (0, 10, 2)] + [(nowhere, 0)]
+        assert store.turns(asked) == {(happened.ref, 0): said[0].ref, (happened.ref, 10): said[10].ref}
 
     def test_two_links_that_say_the_same_are_two_nodes_and_one_edge(self, store: GraphStore) -> None:
         """Nothing rewrites a link (case core-96)."""
@@ -267,11 +268,11 @@ class GraphReadsContract:
         """With who spoke where that is asked, whatever was asked before."""
         happened, who = episode(), notion()
         spoken, unsaid = observation(happened, 0, speaker_entity_id=who.id), observation(happened, 7)
-        asked = [spoken.id, unsaid.id, unknown_ref().id]
+        asked = [spoken.ref, unsaid.ref, MemoryObjectRef.of(ObjectType.OBSERVATION, unknown_ref().id)]
         assert store.places(asked) == {}
         put(store, happened, who, spoken, unsaid)
-        where = {spoken.id: Place(happened.id, 0), unsaid.id: Place(happened.id, 7)}
-        said = where | {spoken.id: Place(happened.id, 0, who.id)}
+        where = {spoken.ref: Place(happened.ref, 0), unsaid.ref: Place(happened.ref, 7)}
+        said = where | {spoken.ref: Place(happened.ref, 0, who.ref)}
         assert store.places([]) == store.places([], speakers=True) == {}
         for _ in range(2):
             found = store.places(asked)

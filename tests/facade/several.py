@@ -198,9 +198,9 @@ class Company:
 def questions(memory: CharacterMemory, asked: list[MemoryObjectRef]) -> dict[str, Callable[[], object]]:
     """Return what a memory can be asked about objects."""
     graph = memory.stores.graph
-    said = [ref.id for ref in asked if ref.object_type is ObjectType.OBSERVATION]
-    happened = [ref.id for ref in asked if ref.object_type is ObjectType.EPISODE]
-    turns = [(id_, position) for id_ in happened for position in range(6)]
+    said = [ref for ref in asked if ref.object_type is ObjectType.OBSERVATION]
+    happened = [ref for ref in asked if ref.object_type is ObjectType.EPISODE]
+    turns = [(ref, position) for ref in happened for position in range(6)]
     notions = [MemoryObjectRef.of(ObjectType.ENTITY, uid(n)) for n in (1, 2, 3)]
     crowds = [(ref, RelationType.ABOUT) for ref in notions]
 
@@ -221,7 +221,7 @@ def questions(memory: CharacterMemory, asked: list[MemoryObjectRef]) -> dict[str
         "bearers": lambda: graph.notions_known_as([name.lower() for name in NAMES]),
         "names": lambda: graph.names_of([ref.id for ref in notions]),
         "speakers": lambda: graph.places(said, speakers=True),
-        "places": lambda: {id_: place[:2] for id_, place in graph.places(said).items()},
+        "places": lambda: {ref: place[:2] for ref, place in graph.places(said).items()},
         "turns": lambda: graph.turns(turns),
         "existence": lambda: graph.existing(asked),
         "head": graph.head,

@@ -48,7 +48,7 @@ def exercise(store: GraphStore) -> None:
     store.observations_of([happened.id])
     store.members_of(story.id)
     store.neighbours([item.ref for item in objects], tuple(RelationType), 5)
-    store.turns([(happened.id, 0)])
+    store.turns([(happened.ref, 0)])
     store.link_ids([Edge(happened.ref, RelationType.ASSOCIATED_WITH, story.ref)])
     store.receipts(0, store.head())
     store.scan(None, 100)

@@ -119,13 +119,13 @@ def bearers(stage: Stage, store: OxigraphStore) -> object:
 
 
 def around(stage: Stage, store: OxigraphStore) -> dict[object, Any]:
-    turns = [(item.id, n) for item in (stage.happened,) if item.ref in stage.refs for n in range(3)]
+    turns = [(item.ref, n) for item in (stage.happened,) if item.ref in stage.refs for n in range(3)]
     found = store.neighbours(stage.refs, tuple(RelationType), 9, turns)
     return {ref: (frozenset(item.edges), item.capped, dict(item.turns)) for ref, item in found.items()}
 
 
 def stands(stage: Stage, store: OxigraphStore) -> object:
-    return store.places([item.id for item in stage.said], speakers=True)
+    return store.places([item.ref for item in stage.said], speakers=True)
 
 
 def relates(stage: Stage, store: OxigraphStore) -> object:

@@ -41,7 +41,7 @@ def around(
     store: OxigraphStore, nodes: list[MemoryObjectRef], cap: int = 40
 ) -> dict[MemoryObjectRef, Neighbourhood]:
     """Return the neighbourhoods of nodes, edges in one order."""
-    turns = [(node.id, n) for node in nodes if node.object_type.value == "episode" for n in range(3)]
+    turns = [(node, n) for node in nodes if node.object_type.value == "episode" for n in range(3)]
     sparing = [(node, RelationType.ABOUT) for node in nodes]
     found = store.neighbours(nodes, RELATIONS, cap, turns, sparing)
     return {
@@ -172,11 +172,11 @@ def test_where_an_observation_stands_is_known_once_it_was_written_or_read(
 ) -> None:
     store, happened, who = embedded.over(recorded), episode(), notion()
     said = [observation(happened, n, speaker_entity_id=who.id if n else None) for n in range(3)]
-    stands = {item.id: (happened.id, item.position, item.speaker_entity_id) for item in said}
+    stands = {item.ref: (happened.ref, item.position, who.ref if item.position else None) for item in said}
     put(store, happened, who, *said)
 
     def asks(store: OxigraphStore, number: int, speakers: bool) -> list[CallName]:
-        return calls(recorded, lambda: store.places([said[number].id], speakers))
+        return calls(recorded, lambda: store.places([said[number].ref], speakers))
 
     assert asks(store, 0, False) == asks(store, 1, True) == []
     assert store.places(stands, speakers=True) == stands

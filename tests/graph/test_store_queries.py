@@ -92,7 +92,7 @@ def test_round_trips_are_few_and_known(store: OxigraphStore, connection: Recordi
     assert names(lambda: store.existing(refs, anew=True)) == ["query"]
     assert names(lambda: store.existing(refs)) == [], "met before"
     assert names(lambda: store.existing([*refs, notion().ref])) == ["query"]
-    assert names(lambda: store.turns([(happened.id, n) for n in range(9)])) == ["query"]
+    assert names(lambda: store.turns([(happened.ref, n) for n in range(9)])) == ["query"]
     assert names(lambda: store.link_ids([edge])) == ["query"]
     assert names(lambda: store.notions_known_as(["a", "b", "c"])) == ["query"]
     assert names(lambda: store.names_of([who.id])) == ["query"]

@@ -354,14 +354,14 @@ def test_what_did_not_survive_is_not_known_any_more(embedded: Place) -> None:
         connection.next_faults["sync"] = Fault("before", lose_response=True)
         with pytest.raises(StoreUnavailable, match="undone"), store.writing() as writer:
             writer.apply(WriteBatch("commit", "plan", NOON, (happened, *said)))
-            assert len(other.places([item.id for item in said])) == 2
+            assert len(other.places([item.ref for item in said])) == 2
             assert len(other.read([item.ref for item in said])) == 2
             connection.inner.update(f"CLEAR GRAPH {GRAPH}")
         assert store.existing([happened.ref]) == set()
-        assert store.places([said[0].id]) == {}
+        assert store.places([said[0].ref]) == {}
         put(store, happened, *swapped)
         assert other.read([said[0].ref])[said[0].ref].object == swapped[0]
-        assert other.places([said[1].id]) == {said[1].id: (happened.id, 0, None)}
+        assert other.places([said[1].ref]) == {said[1].ref: (happened.ref, 0, None)}
 
 
 def test_a_lower_number_never_follows_a_greater_one(on_rocksdb: Place) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
 from typing import Generic, TypeVar
-from uuid import UUID
 
 from charactermemory.domain.kinds import RelationType
-from charactermemory.ids import MemoryId, MemoryObjectRef
+from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Place
 
 PLACES = 32_768
@@ -21,6 +21,9 @@ CROWDS = 4_096
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
+
+_EPISODE = partial(MemoryObjectRef.numbered, ObjectType.EPISODE)
+_NOTION = partial(MemoryObjectRef.numbered, ObjectType.ENTITY)
 
 
 class Kept(Generic[_Key, _Value]):
@@ -108,21 +111,21 @@ class Places:
     def __init__(self) -> None:
         self._kept: Kept[int, tuple[int, int, int, bool]] = Kept(PLACES)
 
-    def among(self, observation_ids: Iterable[MemoryId], speakers: bool) -> dict[MemoryId, Place]:
+    def among(self, observations: Iterable[MemoryObjectRef], speakers: bool) -> dict[MemoryObjectRef, Place]:
         """Return the known places, with `speakers` those of which it is known who spoke."""
-        asked = {item.int: item for item in observation_ids}
+        asked = {ref.number: ref for ref in observations}
         return {
-            asked[number]: Place(UUID(int=episode), position, UUID(int=speaker) if speaker else None)
+            asked[number]: Place(_EPISODE(episode), position, _NOTION(speaker) if speaker else None)
             for number, (episode, position, speaker, heard) in self._kept.among(asked).items()
             if heard or not speakers
         }
 
-    def keep(self, found: Mapping[MemoryId, Place], speakers: bool) -> None:
+    def keep(self, found: Mapping[MemoryObjectRef, Place], speakers: bool) -> None:
         """Remember places; `speakers` tells whether it was asked who spoke."""
         self._kept.keep(
             {
-                item.int: (episode_id.int, position, speaker.int if speaker else 0, speakers)
-                for item, (episode_id, position, speaker) in found.items()
+                ref.number: (episode.number, position, speaker.number if speaker else 0, speakers)
+                for ref, (episode, position, speaker) in found.items()
             }
         )
 

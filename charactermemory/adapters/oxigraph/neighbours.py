@@ -15,8 +15,8 @@ from charactermemory.adapters.oxigraph.kept import Crowds, Current
 from charactermemory.adapters.oxigraph.mapping import STATED_ENDS
 from charactermemory.adapters.oxigraph.terms import ref_iri, ref_of, turn_iri
 from charactermemory.domain.kinds import RelationType
-from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
-from charactermemory.ports.graph import Edge, Neighbourhood
+from charactermemory.ids import MemoryObjectRef, ObjectType
+from charactermemory.ports.graph import Edge, Neighbourhood, Spot
 
 NEIGHBOURHOODS = 8_192
 """Neighbourhoods kept of a collection, 1 to 2 kB each; one recall reads about thirty."""
@@ -71,7 +71,7 @@ class Neighbours:
         nodes: Collection[MemoryObjectRef],
         relations: Collection[RelationType],
         cap: int,
-        turns: Collection[tuple[MemoryId, int]],
+        turns: Collection[Spot],
         sparing: Collection[tuple[MemoryObjectRef, RelationType]],
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """See `GraphStore.neighbours`."""
@@ -95,7 +95,7 @@ class Neighbours:
                 batch.ask(ref)
         patterns = batch.patterns
         # Two rather than one: what was written twice under one position is read the same way every time.
-        standing = [Pattern(None, cm.TURN, turn_iri(*place), 2) for place in turns]
+        standing = [Pattern(None, cm.TURN, turn_iri(episode.id, position), 2) for episode, position in turns]
         answers = self._connection.match(self._graph, patterns + standing) if patterns or standing else []
         fresh = batch.collect(answers[: len(patterns)])
         self._crowds.note(cap, batch.crowded)
@@ -198,15 +198,14 @@ class _Batch:
 
 def _with_turns(
     found: Mapping[MemoryObjectRef, Neighbourhood],
-    turns: Iterable[tuple[MemoryId, int]],
+    turns: Iterable[Spot],
     answers: Iterable[Sequence[Triple]],
 ) -> dict[MemoryObjectRef, Neighbourhood]:
     """Return the episodes of which turns were found, with these and their edges."""
     standing: defaultdict[MemoryObjectRef, dict[int, MemoryObjectRef]] = defaultdict(dict)
     for (episode, position), triples in zip(turns, answers, strict=True):
         if triples:
-            ref = MemoryObjectRef.of(ObjectType.EPISODE, episode)
-            standing[ref][position] = min(found_ref(triple.subject) for triple in triples)
+            standing[episode][position] = min(found_ref(triple.subject) for triple in triples)
     return {
         ref: Neighbourhood(
             tuple(
@@ -215,7 +214,7 @@ def _with_turns(
                 )
             ),
             found[ref].capped,
-            {position: one.id for position, one in said.items()},
+            said,
         )
         for ref, said in standing.items()
     }

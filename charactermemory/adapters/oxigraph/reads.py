@@ -35,7 +35,7 @@ from charactermemory.domain.lifecycle import LifecycleEvent, Stored
 from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject, Observation
 from charactermemory.errors import GraphQueryError
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
-from charactermemory.ports.graph import Edge, Neighbourhood, Place
+from charactermemory.ports.graph import Edge, Neighbourhood, Place, Spot
 
 CHUNK = 500
 """References named in one query where an answer may be put together from several."""
@@ -234,9 +234,9 @@ class Reads:
 
     def observations_of(self, episode_ids: Collection[MemoryId]) -> tuple[MemoryId, ...]:
         """See `GraphStore.observations_of`; an observation only linked to an episode is not its own."""
-        episodes = {object_iri(ObjectType.EPISODE, item): item for item in episode_ids}
+        episodes = {ref_iri(ref): ref for ref in map(_episode, episode_ids)}
         rows = self._rows(queries.observed(self._graph, chunk) for chunk in chunks(episodes))
-        own = (row[0] for row in rows if row[1] is not None and _place(row[1])[0] == episodes.get(row[2]))  # type: ignore[arg-type]
+        own = (row[0] for row in rows if row[1] is not None and _spot(row[1])[0] == episodes.get(row[2]))  # type: ignore[arg-type]
         return _ids_of_type(own, ObjectType.OBSERVATION)
 
     def members_of(self, thread_id: MemoryId) -> tuple[MemoryId, ...]:
@@ -250,29 +250,31 @@ class Reads:
         nodes: Collection[MemoryObjectRef],
         relations: Collection[RelationType],
         cap: int,
-        turns: Collection[tuple[MemoryId, int]] = (),
+        turns: Collection[Spot] = (),
         sparing: Collection[tuple[MemoryObjectRef, RelationType]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """See `GraphStore.neighbours`."""
         self._use()
         return self._neighbours.read(nodes, relations, cap, turns, sparing)
 
-    def places(self, observation_ids: Collection[MemoryId], speakers: bool = False) -> dict[MemoryId, Place]:
+    def places(
+        self, observations: Collection[MemoryObjectRef], speakers: bool = False
+    ) -> dict[MemoryObjectRef, Place]:
         """See `GraphStore.places`; one round trip for those whose place is not known yet: it never changes."""
         self._use()
-        known = self._places.among(observation_ids, speakers)
-        asked = [item for item in dict.fromkeys(observation_ids) if item not in known]
+        known = self._places.among(observations, speakers)
+        asked = [ref for ref in dict.fromkeys(observations) if ref not in known]
         if not asked:
             return known
-        nodes = [object_iri(ObjectType.OBSERVATION, item) for item in asked]
+        nodes = list(map(ref_iri, asked))
         # The turns first: of an observation that is being written meanwhile, nothing is found or all.
         predicates = [cm.TURN, cm.SPEAKER] if speakers else [cm.TURN]
         patterns = [Pattern(node, predicate, None) for predicate in predicates for node in nodes]
         answers = self._connection.match(self._graph, patterns)
         turns, spoken = answers[: len(asked)], answers[len(asked) :] or [[]] * len(asked)
         found = {
-            item: Place(*_place(turn[0].object), found_ref(said[0].object).id if said else None)
-            for item, turn, said in zip(asked, turns, spoken, strict=True)
+            ref: Place(*_spot(turn[0].object), found_ref(said[0].object) if said else None)
+            for ref, turn, said in zip(asked, turns, spoken, strict=True)
             if turn
         }
         self._places.keep(found, speakers)
@@ -282,17 +284,16 @@ class Reads:
         """Keep what was written or read, and where the observations among it stand."""
         self._contents.keep(contents)
         said = (item.authored for item in contents if isinstance(item.authored, Observation))
-        places = {item.id: Place(item.episode_id, item.position, item.speaker_entity_id) for item in said}
-        self._places.keep(places, speakers=True)
+        self._places.keep({item.ref: _standing_of(item) for item in said}, speakers=True)
 
-    def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:
+    def turns(self, spots: Collection[Spot]) -> dict[Spot, MemoryObjectRef]:
         """See `GraphStore.turns`."""
-        nodes = [turn_iri(*place) for place in dict.fromkeys(places)]
+        nodes = [turn_iri(episode.id, position) for episode, position in dict.fromkeys(spots)]
         rows = self._rows(queries.subjects_of(self._graph, chunk, cm.TURN) for chunk in chunks(nodes))
-        found: dict[tuple[MemoryId, int], MemoryId] = {}
+        found: dict[Spot, MemoryObjectRef] = {}
         for observation, turn in rows:
-            place, observation_id = _place(turn), found_ref(observation).id
-            found[place] = min(found.get(place, observation_id), observation_id, key=lambda item: item.int)
+            spot, said = _spot(turn), found_ref(observation)
+            found[spot] = min(found.get(spot, said), said)
         return found
 
     def link_ids(self, edges: Collection[Edge]) -> dict[Edge, tuple[MemoryId, ...]]:
@@ -318,11 +319,25 @@ def _superseded(item: MemoryObject) -> tuple[MemoryObjectRef, ...]:
     return ()
 
 
-def _place(term: Term | None) -> tuple[MemoryId, int]:
+def _spot(term: Term | None) -> Spot:
     try:
-        return place_of(term)  # type: ignore[arg-type]
+        episode_id, position = place_of(term)  # type: ignore[arg-type]
     except ValueError:
         raise GraphQueryError(kind="selection", detail=f"not a turn: {label(term)}") from None
+    return _episode(episode_id), position
+
+
+def _episode(episode_id: MemoryId) -> MemoryObjectRef:
+    return MemoryObjectRef.of(ObjectType.EPISODE, episode_id)
+
+
+def _standing_of(said: Observation) -> Place:
+    speaker = said.speaker_entity_id
+    return Place(
+        _episode(said.episode_id),
+        said.position,
+        None if speaker is None else MemoryObjectRef.of(ObjectType.ENTITY, speaker),
+    )
 
 
 def _ids_of_type(terms: Iterable[Term | None], object_type: ObjectType) -> tuple[MemoryId, ...]:

@@ -19,7 +19,7 @@ from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.errors import StoreUnavailable
 from charactermemory.ids import MemoryId, MemoryObjectRef
-from charactermemory.ports.graph import Edge, Neighbourhood, Place, Receipt
+from charactermemory.ports.graph import Edge, Neighbourhood, Place, Receipt, Spot
 from charactermemory.ports.locks import WriterLock
 
 
@@ -144,19 +144,21 @@ class OxigraphStore:
         nodes: Collection[MemoryObjectRef],
         relations: Collection[RelationType],
         cap: int,
-        turns: Collection[tuple[MemoryId, int]] = (),
+        turns: Collection[Spot] = (),
         sparing: Collection[tuple[MemoryObjectRef, RelationType]] = (),
     ) -> dict[MemoryObjectRef, Neighbourhood]:
         """See `GraphStore`."""
         return self._reads.neighbours(nodes, relations, cap, turns, sparing)
 
-    def places(self, observation_ids: Collection[MemoryId], speakers: bool = False) -> dict[MemoryId, Place]:
+    def places(
+        self, observations: Collection[MemoryObjectRef], speakers: bool = False
+    ) -> dict[MemoryObjectRef, Place]:
         """See `GraphStore`."""
-        return self._reads.places(observation_ids, speakers)
+        return self._reads.places(observations, speakers)
 
-    def turns(self, places: Collection[tuple[MemoryId, int]]) -> dict[tuple[MemoryId, int], MemoryId]:
+    def turns(self, spots: Collection[Spot]) -> dict[Spot, MemoryObjectRef]:
         """See `GraphStore`."""
-        return self._reads.turns(places)
+        return self._reads.turns(spots)
 
     def link_ids(self, edges: Collection[Edge]) -> dict[Edge, tuple[MemoryId, ...]]:
         """See `GraphStore`."""
