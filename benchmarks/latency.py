@@ -1,6 +1,6 @@
 """How long one retrieve takes, and what it asks of the stores, with lives of several lengths.
 
-    python -m benchmarks.latency [--objects 1000 10000 100000] [--calls 200] [--profile]
+    python -m benchmarks.latency [--objects 1000 10000 100000] [--calls 200] [--default-collector] [--profile]
 
 A life on embedded stores, in which one person was present at everything: a hub with as many edges as there are
 episodes. Embedding costs nothing. Questions are a sentence on a matter of that life, a third of them with the
@@ -11,6 +11,8 @@ No question is asked twice. `at first` is a process that has just opened the mem
 line repeats, one that has answered 800 questions on it, `after one` the same with a moment committed before each
 question, as a companion does.
 
+Python's collector is set as the reference project sets it (docs/deployment.md), unless `--default-collector`.
+
 `round trips` are calls that reached the graph's engine, `statistics queries` calls of the statistics port, and
 `sql` the statements behind them. Time excludes the first calls, which fill caches.
 """
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import gc
 import pstats
 import random
 import statistics
@@ -48,11 +51,13 @@ from charactermemory import (
 from charactermemory.domain.provenance import ProducerKind
 from charactermemory.ids import derive_id
 from charactermemory.recall.context import CandidateLimits
+from config import COLLECTOR_THRESHOLDS
 
 HUB_NAME = "Robin"
 WARM_UP = 12
 SETTLING = 600
 """Questions between those that are measured at first and the others."""
+PYTHONS_THRESHOLDS = (700, 10, 10)
 COUNTED = 30
 """Questions of which the calls of the stores are counted, none of them asked before."""
 
@@ -236,11 +241,15 @@ def main() -> int:
     )
     parser.add_argument("--objects", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--calls", type=int, default=200, help="retrieves measured at each size")
+    parser.add_argument(
+        "--default-collector", action="store_true", help="leave Python's collector as Python sets it"
+    )
     parser.add_argument("--profile", action="store_true", help="print where the time goes; slows everything")
     parser.add_argument("--folder", help="where the stores are made")
     parser.add_argument("--keep", type=Path, help="make the stores in this folder, or find them there")
     options = parser.parse_args()
-    print(support.machine())
+    gc.set_threshold(*(PYTHONS_THRESHOLDS if options.default_collector else COLLECTOR_THRESHOLDS))
+    print(f"{support.machine()}, collector {gc.get_threshold()}")
     found: dict[int, Figures] = {}
     with support.scratch(options.folder) as scratch:
         for objects in sorted(options.objects):

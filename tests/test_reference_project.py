@@ -2,6 +2,8 @@
 
 import importlib
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.test import Client
 
+import config
 from config.environment import flag, make_folder, memory_settings, secret_key
 
 
@@ -114,3 +117,13 @@ def test_health_answers_without_a_login(client: Client, db: None) -> None:
     assert client.get("/health/live/").json() == {"live": True}
     ready = client.get("/health/ready/")
     assert (ready.status_code, ready.json()["ready"]) == (200, True)
+
+
+def test_the_collector_looks_seldom_in_every_process_of_the_project() -> None:
+    """By itself as soon as anything of the project is imported, settings included."""
+    code = "import gc, config.settings; print(*gc.get_threshold())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert tuple(map(int, told.stdout.split())) == config.COLLECTOR_THRESHOLDS
+    assert f"gc.set_threshold({', '.join(map('{:_}'.format, config.COLLECTOR_THRESHOLDS))})" in (
+        Path("docs/deployment.md").read_text(encoding="utf-8")
+    )
