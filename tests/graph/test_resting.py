@@ -17,7 +17,7 @@ from charactermemory.adapters.oxigraph import embedded
 from charactermemory.adapters.oxigraph.connection import ResponseLost
 from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
 from charactermemory.adapters.oxigraph.engine import Engine
-from charactermemory.adapters.oxigraph.resting import MOST_OPEN, OpenStores
+from charactermemory.adapters.resting import MOST_OPEN, OpenStores
 from charactermemory.errors import StoreInUse, StoreUnavailable
 from charactermemory.memory import CharacterMemory
 from charactermemory.recall.context import RetrievalContext

@@ -12,8 +12,8 @@ import pytest
 from charactermemory.adapters.oxigraph import reads
 from charactermemory.adapters.oxigraph.connection import Row
 from charactermemory.adapters.oxigraph.contents import LONGEST
-from charactermemory.adapters.oxigraph.resting import OpenStores
 from charactermemory.adapters.oxigraph.store import OxigraphStore
+from charactermemory.adapters.resting import OpenStores
 from charactermemory.domain.lifecycle import derived_links
 from charactermemory.domain.objects import DerivedMemory, MemoryObject
 from charactermemory.domain.scene import Scene

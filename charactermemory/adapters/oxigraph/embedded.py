@@ -4,7 +4,7 @@ One process owns a folder (`adapters/handles.py`); all connections of that proce
 failed write or sync closes the engine, which would refuse every later write even after room was made, and
 a kernel that failed to write a page may have dropped it. The next call opens it again, and the receipt tells
 what became of the commit (consistency.md §1). It does so too after the engine was let rest, since many others
-were used meanwhile (`resting.py`).
+were used meanwhile (`adapters/resting.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from charactermemory.adapters.handles import HandleRegistry, OwnerLock
 from charactermemory.adapters.oxigraph.connection import STORE_NAME, Pattern, ResponseLost, Row
 from charactermemory.adapters.oxigraph.engine import Engine
 from charactermemory.adapters.oxigraph.log_sync import LogSync
-from charactermemory.adapters.oxigraph.resting import OpenStores
+from charactermemory.adapters.resting import OpenStores
 from charactermemory.errors import DatabaseError, NotAStore, StoreClosedError, StoreUnavailable
 
 logger = logging.getLogger(__name__)

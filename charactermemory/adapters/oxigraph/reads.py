@@ -22,7 +22,6 @@ from charactermemory.adapters.oxigraph.contents import CAPACITY, Content, Conten
 from charactermemory.adapters.oxigraph.given_names import GivenNames
 from charactermemory.adapters.oxigraph.kept import Current, Places
 from charactermemory.adapters.oxigraph.neighbours import Neighbours
-from charactermemory.adapters.oxigraph.resting import OpenStores
 from charactermemory.adapters.oxigraph.terms import (
     edge_iri,
     object_iri,
@@ -30,6 +29,7 @@ from charactermemory.adapters.oxigraph.terms import (
     ref_iri,
     turn_iri,
 )
+from charactermemory.adapters.resting import OpenStores
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.lifecycle import LifecycleEvent, Stored
 from charactermemory.domain.objects import DerivedMemory, MemoryLink, MemoryObject, Observation

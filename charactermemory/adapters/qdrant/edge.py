@@ -7,11 +7,13 @@
                         gen-000001/character-memory.json   how its vectors were made
                         gen-000001/shard/            the engine's files
 
-What the vectors were made with belongs to the generation, so that one rename of CURRENT switches both.
+What the vectors were made with belongs to the generation, so that one rename of CURRENT switches both. The shard
+that serves is loaded again after it was let rest, since many others were used meanwhile (`adapters/resting.py`).
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import threading
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from charactermemory.adapters.folders import read_marker, write_atomically, write_marker
 from charactermemory.adapters.handles import HandleRegistry, OwnerLock
+from charactermemory.adapters.resting import OpenStores
 from charactermemory.config import validate_collection_name
 from charactermemory.errors import (
     CharacterMemoryError,
@@ -38,11 +41,15 @@ from .fit import FORMAT, KIND, Build, OnMismatch, check_fit, read_build
 from .lexical import DEFAULT_LANGUAGE, Lexical
 from .shard import BACKEND, EdgeGeneration
 
+logger = logging.getLogger(__name__)
+
 STORE_NAME = "vector store"
 CURRENT_NAME = "CURRENT"
 BUILDING_NAME = "BUILDING"
 _GENERATION_KIND = "vector_generation"
 _GENERATION_NAME = re.compile(r"gen-(\d{6})")
+
+_open_stores = OpenStores()
 
 
 class _EdgeStore:
@@ -58,12 +65,16 @@ class _EdgeStore:
         try:
             if not self._check_marker():
                 write_marker(folder, {"kind": KIND, "format": FORMAT, "collection": collection})
-            self.name, self.build, self.generation = self._open_current(build)
+            self.name, self.build, serving = self._open_current(build)
             self._remove_unnamed()
         except BaseException:
             self.owner.release()
             raise
+        self._serving: EdgeGeneration | None = serving
+        self._rested_at: Cursor | None = None
         self.unfinished: dict[str, EdgeGeneration] = {}
+        _open_stores.used(self)
+        _open_stores.relieve()
 
     def _check_marker(self) -> bool:
         """Return whether the folder is marked as this collection's; raise where it is something else."""
@@ -93,14 +104,64 @@ class _EdgeStore:
             write_atomically(current, name + "\n")
             return name, build, generation
         name = current.read_text(encoding="utf-8").strip()
+        self._check_there(name)
+        found = read_build(self.collection, read_marker(self.folder / name, _GENERATION_KIND) or {})
+        return name, found, EdgeGeneration.load(self.folder / name / "shard", self.collection, found.size)
+
+    def _check_there(self, name: str) -> None:
+        """Raise if generation `name`, which is to serve, is none or gone."""
         if not _GENERATION_NAME.fullmatch(name) or not (self.folder / name / "shard").is_dir():
+            current = self.folder / CURRENT_NAME
             raise VectorDatabaseError(
                 backend=BACKEND,
                 kind="engine",
                 message=f"{current} names {name!r}, which is missing; remove {self.folder} and rebuild",
             )
-        found = read_build(self.collection, read_marker(self.folder / name, _GENERATION_KIND) or {})
-        return name, found, EdgeGeneration.load(self.folder / name / "shard", self.collection, found.size)
+
+    @property
+    def generation(self) -> EdgeGeneration:
+        """The generation that serves, loaded again if it rested. Every call asks anew, under the lock.
+
+        Raises:
+            VectorDatabaseError: it cannot be loaded now; the next call tries again.
+        """
+        if self._serving is None:
+            self._check_there(self.name)
+            folder = self.folder / self.name / "shard"
+            self._serving = EdgeGeneration.load(folder, self.collection, self.build.size)
+            self._rested_at = None
+        _open_stores.used(self)
+        return self._serving
+
+    def rest(self) -> None:
+        """See `Restful`. Nothing rests under a call, which holds the lock, or while a rebuild is unfinished."""
+        if not self.lock.acquire(blocking=False):
+            return
+        try:
+            if self._serving is not None and not self.unfinished:
+                self._rest(self._serving)
+        finally:
+            self.lock.release()
+
+    def _rest(self, generation: EdgeGeneration) -> None:
+        try:
+            generation.close()
+            self._rested_at = generation.known_cursor
+        except VectorDatabaseError as error:
+            # What was written is in the engine's log, which is read when the shard is loaded.
+            logger.warning("flushing the vector store under %s failed: %s", self.folder, error)
+        finally:
+            self._serving = None
+            _open_stores.closed(self)
+
+    def cursor(self) -> Cursor:
+        """See `VectorIndex.cursor`; wakes no store that rests, for a sweep asks it of every collection."""
+        return self.generation.cursor() if self._rested_at is None else self._rested_at
+
+    def flush(self, applied: int | None) -> None:
+        """See `VectorIndex.flush`; one that rests was flushed, so only a new `applied` wakes it."""
+        if self._rested_at is None or (applied is not None and applied > self._rested_at.applied):
+            self.generation.flush(applied)
 
     def _generation_folders(self) -> list[Path]:
         return [entry for entry in self.folder.iterdir() if _GENERATION_NAME.fullmatch(entry.name)]
@@ -159,10 +220,12 @@ class _EdgeStore:
         generation = self.unfinished[name]
         generation.flush(applied)
         write_atomically(self.folder / CURRENT_NAME, name + "\n")
-        old_name, old = self.name, self.generation
+        old_name, old = self.name, self._serving
         del self.unfinished[name]
-        self.name, self.build, self.generation = name, build, generation
-        old.close()
+        self.name, self.build, self._serving, self._rested_at = name, build, generation, None
+        _open_stores.used(self)
+        if old is not None:
+            old.close()
         shutil.rmtree(self.folder / old_name)
         if self._building() is None:
             (self.folder / BUILDING_NAME).unlink(missing_ok=True)
@@ -177,8 +240,11 @@ class _EdgeStore:
             try:
                 for name in list(self.unfinished):
                     self.leave(name)
-                self.generation.close()
+                if self._serving is not None:
+                    self._serving.close()
             finally:
+                self._serving = None
+                _open_stores.closed(self)
                 self.owner.release()
 
 
@@ -226,9 +292,12 @@ class EdgeVectorIndex:
     def _use(self) -> Iterator[_EdgeStore]:
         # Checked before the lock: in a forked child another thread of the parent may hold it for ever.
         self._check()
-        with self._store.lock:
-            self._check()
-            yield self._store
+        try:
+            with self._store.lock:
+                self._check()
+                yield self._store
+        finally:
+            _open_stores.relieve()  # without the lock, which is re-entrant: under it this store would look idle
 
     def _check(self) -> None:
         self._store.owner.check()
@@ -268,12 +337,12 @@ class EdgeVectorIndex:
     def cursor(self) -> Cursor:
         """See `VectorIndex.cursor`."""
         with self._use() as store:
-            return store.generation.cursor()
+            return store.cursor()
 
     def flush(self, applied: int | None = None) -> None:
         """See `VectorIndex.flush`."""
         with self._use() as store:
-            store.generation.flush(applied)
+            store.flush(applied)
 
     def scan(self, after: str | None, limit: int) -> tuple[list[tuple[MemoryObjectRef, str]], str | None]:
         """See `VectorIndex.scan`."""
@@ -293,7 +362,7 @@ class EdgeVectorIndex:
     def backup(self, folder: Path) -> bool:
         """See `VectorIndex.backup`; a copy of a flushed shard is loadable (consistency.md §5)."""
         with self._use() as store:
-            store.generation.flush()
+            store.flush(None)
             shutil.copytree(self._folder / store.name, folder / store.name)
             marker = read_marker(self._folder, KIND) or {}
             write_marker(folder, marker)

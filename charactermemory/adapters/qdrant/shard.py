@@ -288,6 +288,11 @@ class EdgeGeneration:
             self._cursor = Cursor(applied=int(fields.get("applied", 0)), high=int(fields.get("high", 0)))
         return self._cursor
 
+    @property
+    def known_cursor(self) -> Cursor | None:
+        """What `cursor` would return, None if the engine would have to be asked; closed shards know it too."""
+        return self._cursor
+
     # --- writing ---------------------------------------------------------------------------------
 
     def write(
