@@ -269,7 +269,10 @@ def main() -> int:
     sizes = sorted(found)
     for small, large in zip(sizes, sizes[1:], strict=False):
         growth = found[large].retrieve.p50 / found[small].retrieve.p50
-        print(f"growth from {small:,} to {large:,} objects: {growth:.2f} (allowed 3)")
+        at_first = found[large].at_first.p50 / found[small].at_first.p50
+        print(
+            f"growth from {small:,} to {large:,} objects: {growth:.2f}, at first {at_first:.2f} (allowed 3)"
+        )
     last = found[sizes[-1]]
     print(
         f"retrieve_p50_ms={last.retrieve.p50:.2f} retrieve_p95_ms={last.retrieve.p95:.2f} "
