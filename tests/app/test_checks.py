@@ -271,14 +271,13 @@ def test_w011_a_folder_that_moves_with_the_one_a_process_starts_in(settings: Any
     assert ids() == [], "it is not used"
 
 
-def test_w012_rows_in_another_database_than_their_owners(settings: Any) -> None:
+def test_w012_rows_in_another_database_than_their_owners(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.DATABASE_ROUTERS = ["tests.repairs.world.Routed"]
     assert ids() == []
-    Routed.alias = "elsewhere"
-    try:
-        (message,) = found()
-    finally:
-        Routed.alias = "default"
+    monkeypatch.setattr(Routed, "alias", "elsewhere")
+    (message,) = found()
     assert message.id == "memory_app.W012"
     assert "'elsewhere'" in message.msg
 

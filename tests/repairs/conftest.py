@@ -15,9 +15,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def queued(database: str, settings: Any) -> str:
+def queued(database: str, settings: Any, monkeypatch: Any) -> str:
     """The alias of the database that has the queue: SQLite, then PostgreSQL."""
-    Routed.alias = database
+    monkeypatch.setattr(Routed, "alias", database)
     settings.DATABASE_ROUTERS = ["tests.repairs.world.Routed"]
     return database
 
