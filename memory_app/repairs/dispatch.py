@@ -154,15 +154,16 @@ class ThreadDispatcher:
             wake.clear()
             if stopping.is_set():
                 return
-            close_old_connections()
             try:
-                _run()
-                if not nudged:
-                    _sweep_open()
+                close_old_connections()
+                try:
+                    _run()
+                    if not nudged:
+                        _sweep_open()
+                finally:
+                    close_old_connections()
             except Exception:
                 logger.exception("a repair round failed; the next one goes on")
-            finally:
-                close_old_connections()
 
 
 def _run() -> None:

@@ -70,9 +70,10 @@ def test_without_a_nudge_the_thread_looks_around_by_itself(runs: list[str]) -> N
     thread.stop()
 
 
+@pytest.mark.parametrize("step", ["_run", "close_old_connections"])
 @pytest.mark.django_db(transaction=True)
 def test_a_round_that_fails_does_not_end_the_thread(
-    runs: list[str], thread: dispatch.ThreadDispatcher, monkeypatch: pytest.MonkeyPatch
+    runs: list[str], thread: dispatch.ThreadDispatcher, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     asked = []
 
@@ -80,7 +81,7 @@ def test_a_round_that_fails_does_not_end_the_thread(
         asked.append(1)
         raise OSError("no")
 
-    monkeypatch.setattr(dispatch, "_run", fail)
+    monkeypatch.setattr(dispatch, step, fail)
     thread.nudge()
     wait_for(lambda: len(asked) == 1)
     thread.nudge()
