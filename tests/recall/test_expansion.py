@@ -45,6 +45,16 @@ def test_a_missing_root_is_not_found_before_it_is_bounded(world: World) -> None:
     assert decisions(outcome) == [(gone, LifecycleFilterReason.GRAPH_OBJECT_MISSING)]
 
 
+def test_a_named_notion_that_is_not_stored_is_missing_as_any_root_is(world: World) -> None:
+    """Notions on the way are not read at the end; one to start from is, for nothing else tells."""
+    gone = unknown_ref(ObjectType.ENTITY)
+
+    outcome = world.retrieve(anchors=(gone.id,))
+
+    assert stale(outcome) == [(gone, StaleCandidateReason.GRAPH_OBJECT_MISSING)]
+    assert decisions(outcome) == [(gone, LifecycleFilterReason.GRAPH_OBJECT_MISSING)]
+
+
 @pytest.mark.spec("recall-19")
 def test_a_link_cannot_be_expanded() -> None:
     connection = link(thread(), thread())
