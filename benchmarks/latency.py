@@ -51,13 +51,11 @@ from charactermemory import (
 from charactermemory.domain.provenance import ProducerKind
 from charactermemory.ids import derive_id
 from charactermemory.recall.context import CandidateLimits
-from config import COLLECTOR_THRESHOLDS
 
 HUB_NAME = "Robin"
 WARM_UP = 12
 SETTLING = 600
 """Questions between those that are measured at first and the others."""
-PYTHONS_THRESHOLDS = (700, 10, 10)
 COUNTED = 30
 """Questions of which the calls of the stores are counted, none of them asked before."""
 
@@ -248,7 +246,8 @@ def main() -> int:
     parser.add_argument("--folder", help="where the stores are made")
     parser.add_argument("--keep", type=Path, help="make the stores in this folder, or find them there")
     options = parser.parse_args()
-    gc.set_threshold(*(PYTHONS_THRESHOLDS if options.default_collector else COLLECTOR_THRESHOLDS))
+    if not options.default_collector:
+        import config  # noqa: F401 - sets it as in every process of the reference project
     print(f"{support.machine()}, collector {gc.get_threshold()}")
     found: dict[int, Figures] = {}
     with support.scratch(options.folder) as scratch:

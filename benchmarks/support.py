@@ -209,7 +209,7 @@ def grow(root: Path, moments: int) -> None:
         store = engine_of(memory).engine.store
         store.bulk_extend(_loaded(stores, range(start, moments), head))
         # Where a memory grew by commits the engine has put its files in order by the way; a recall takes as long
-        # in either, and 5 % longer in files just loaded (24.2 and 23.8 against 25.1 ms at 100,000 objects).
+        # in either, and 5 % longer in files just loaded (24.3 and 23.7 against 25.0 ms at 100,000 objects).
         store.optimize()
         stores.vectors.flush(head)
         stores.statistics.advance(head)

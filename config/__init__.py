@@ -10,8 +10,8 @@ __all__ = ["COLLECTOR_THRESHOLDS", "celery_app"]
 COLLECTOR_THRESHOLDS = (10_000, 10, 10)
 """How seldom Python's collector looks for garbage in every process of the project; the default is 700, 10, 10.
 
-A process keeps what it has read, and looking through it again and again costs a recall an eighth of its time and
-makes pauses of 0.3 s (docs/deployment.md).
+A process keeps what it has read, and looking through it again and again costs recalls a fifth of their time on
+average and makes pauses of 0.3 s (docs/deployment.md).
 """
 
 gc.set_threshold(*COLLECTOR_THRESHOLDS)

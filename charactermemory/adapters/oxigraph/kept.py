@@ -15,7 +15,7 @@ from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Place
 
 PLACES = 32_768
-"""Places kept of a collection, about 400 bytes each; one recall asks for about a hundred."""
+"""Places kept of a collection, about 300 bytes each; one recall asks for about a hundred."""
 CROWDS = 4_096
 """Crowds kept of a collection; one recall meets a few dozen."""
 
