@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -261,14 +262,24 @@ class Settings(BaseModel):
             raise MissingForMode(keys=missing, mode_key=mode_name.upper(), mode=mode)
 
     def _require_two_folders(self) -> None:
-        """Both stores keep a folder a collection, by its name: in one folder they would be in each other's way."""
+        """Both stores keep a folder a collection, by its name.
+
+        In one folder they would be in each other's way; in `data` and `data/vectors` those of a collection
+        called `vectors` would.
+        """
         graph = self.oxigraph_path if self.graph_store_mode == "persistent" else None
         vectors = self.vector_store_path if self.vector_store_mode == "embedded" else None
-        if graph is not None and vectors is not None and graph.absolute() == vectors.absolute():
+        if graph is None or vectors is None:
+            return
+        real = Path(os.path.realpath(graph)), Path(os.path.realpath(vectors))
+        if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
+            both = (
+                f"{str(graph)!r} for both" if real[0] == real[1] else f"{str(graph)!r} and {str(vectors)!r}"
+            )
             raise OutOfDomain(
                 keys=("OXIGRAPH_PATH", "VECTOR_STORE_PATH"),
-                expected="two different folders",
-                actual=f"{str(graph)!r} for both",
+                expected="two different folders, neither of them inside the other",
+                actual=both,
             )
 
     def _require_url(self, name: str, schemes: tuple[str, ...]) -> None:

@@ -23,6 +23,14 @@ INTERRUPTED = 130
 class MemoryCommand(BaseCommand):
     """A command on one collection. What goes wrong in the memory becomes one line, without a traceback."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:
+                # Started with the stream closed (`>&-`). What is opened next gets its descriptor: let that be
+                # nothing, and no store's file that something then prints into.
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open as long as the process
+        super().__init__(*args, **options)
+
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Run the command.
 

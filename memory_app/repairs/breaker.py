@@ -42,21 +42,27 @@ def outage(store: StoreName, now: datetime, cooldown_seconds: float) -> bool:
     RepairLease.objects.get_or_create(name=_name(store))
     row = RepairLease.objects.filter(name=_name(store))
     row.update(failures=F("failures") + 1)
-    opened = row.filter(failures__gte=OUTAGES_TO_OPEN)
-    return bool(opened.update(until=now + timedelta(seconds=cooldown_seconds)))
+    if not row.filter(failures__gte=OUTAGES_TO_OPEN).exists():
+        return False
+    _wait(store, now + timedelta(seconds=cooldown_seconds))
+    return True
 
 
 def trip(store: StoreName, now: datetime, cooldown_seconds: float) -> None:
     """Open the breaker at once."""
-    RepairLease.objects.update_or_create(
-        name=_name(store),
-        defaults={"failures": OUTAGES_TO_OPEN, "until": now + timedelta(seconds=cooldown_seconds)},
-    )
+    RepairLease.objects.update_or_create(name=_name(store), defaults={"failures": OUTAGES_TO_OPEN})
+    _wait(store, now + timedelta(seconds=cooldown_seconds))
 
 
 def success(store: StoreName) -> None:
     """Close the breaker: the store answers."""
     RepairLease.objects.filter(name=_name(store), failures__gt=0).update(failures=0, until=None)
+
+
+def _wait(store: StoreName, until: datetime) -> None:
+    """Let nothing through before `until`; a longer wait that another worker was asked for stays."""
+    row = RepairLease.objects.filter(name=_name(store))
+    row.filter(Q(until__isnull=True) | Q(until__lt=until)).update(until=until)
 
 
 def _state(row: RepairLease | None, now: datetime) -> State:

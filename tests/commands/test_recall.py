@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from datetime import timedelta
@@ -170,6 +171,10 @@ def test_no_traceback_reaches_the_user_and_a_closed_pipe_is_no_failure(
         assert asked.stdout and asked.stderr
         asked.stdout.close()
         assert asked.stderr.read() == b""
+    for closed in (">&-", ">&- 2>&-"):  # as some supervisors start what they start
+        line = f"{shlex.join([*command, 'shed'])} {closed}"
+        answer = subprocess.run(line, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)  # noqa: S602
+        assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
 
 
 def test_stored_text_cannot_steer_the_terminal(mapping: dict[str, str], manage: Manage) -> None:

@@ -195,10 +195,24 @@ def test_what_selectivity_and_fanout_refuse(changes: dict[str, object], error: t
     assert told(refusal(EMBEDDED, **changes)) == error
 
 
-def test_the_embedded_stores_do_not_share_a_folder() -> None:
-    error = refusal(EMBEDDED, OXIGRAPH_PATH="stores", VECTOR_STORE_PATH="./stores")
+@pytest.mark.parametrize(
+    ("graph", "vectors"),
+    [
+        ("stores", "./stores"),
+        ("data", "data/vectors"),  # where a graph called `vectors` would be
+        ("data/vectors/a/graph", "data/vectors"),
+        ("data", "data/../data/x"),
+    ],
+)
+def test_the_embedded_stores_do_not_share_a_folder(graph: str, vectors: str) -> None:
+    error = refusal(EMBEDDED, OXIGRAPH_PATH=graph, VECTOR_STORE_PATH=vectors)
     assert isinstance(error, OutOfDomain)
     assert error.keys == ("OXIGRAPH_PATH", "VECTOR_STORE_PATH")
+
+
+def test_stores_side_by_side_and_stores_that_are_not_used_may_lie_as_they_like() -> None:
+    read(EMBEDDED, OXIGRAPH_PATH="data/graph", VECTOR_STORE_PATH="data/graph-vectors")
+    read(EMBEDDED, OXIGRAPH_PATH="data/graph", VECTOR_STORE_PATH="data/graph/../vectors")
     Settings.from_mapping(
         {"GRAPH_STORE_MODE": "in_memory", "OXIGRAPH_PATH": "stores", "VECTOR_STORE_PATH": "stores"}
     )

@@ -125,6 +125,19 @@ def test_nothing_is_tried_before_the_time_that_the_provider_asked_for(world: Wor
     assert world.run().succeeded == 3
 
 
+def test_a_worker_that_meets_an_outage_does_not_shorten_the_wait_that_another_was_told_of(
+    world: World,
+) -> None:
+    now = world.clock.now
+    breaker.trip("vector", now, 600)
+    for shorter in (breaker.trip, breaker.outage):
+        shorter("vector", now, 30)
+        assert breaker.states(now + timedelta(seconds=599))["vector"] == "open"
+    assert breaker.states(now + timedelta(seconds=600))["vector"] == "half_open"
+    assert breaker.outage("vector", now + timedelta(seconds=590), 30)
+    assert breaker.states(now + timedelta(seconds=619))["vector"] == "open", "a longer one counts"
+
+
 @pytest.mark.parametrize(("asked", "expected"), [(1.0, 5.0), (60.0, 60.0), (1e6, POLICY.backoff_cap_seconds)])
 def test_a_row_waits_as_long_as_was_asked_and_never_beyond_the_longest_wait(
     world: World, asked: float, expected: float
