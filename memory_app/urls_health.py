@@ -1,11 +1,15 @@
 """Health addresses for load balancers and orchestrators: `path("health/", include("memory_app.urls_health"))`.
 
-`live/` touches no store; `ready/` answers 503 while requests cannot be served. Neither needs a login, so neither
-says more than names, counts and ages; keep them off the public internet where collection names are private.
+`live/` touches no store; `ready/` answers 503 while requests cannot be served. Neither needs a login, also where
+the host's `LoginRequiredMiddleware` asks for one elsewhere, so neither says more than names, counts and ages; keep
+them off the public internet where collection names are private. Neither takes part in `ATOMIC_REQUESTS`, which would
+answer 500 where the database is down.
 """
 
 from __future__ import annotations
 
+from django.contrib.auth.decorators import login_not_required
+from django.db import transaction
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
 from django.views.decorators.cache import never_cache
@@ -16,6 +20,8 @@ from memory_app import health
 app_name = "memory_app_health"
 
 
+@login_not_required
+@transaction.non_atomic_requests
 @never_cache
 @require_safe
 def live(request: HttpRequest) -> JsonResponse:
@@ -23,6 +29,8 @@ def live(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"live": True})
 
 
+@login_not_required
+@transaction.non_atomic_requests
 @never_cache
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:

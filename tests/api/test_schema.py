@@ -92,6 +92,13 @@ def test_the_page_needs_no_templates_of_the_host(api: Api, settings: Any) -> Non
     assert 'id="swagger-ui"' in api.get("/docs").raw.decode()
 
 
+def test_the_page_and_the_api_ask_for_no_login_of_the_host(api: Api, settings: Any) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
+    for address in ("/docs", "/docs/start.js", "/openapi.json", "objects"):
+        assert api.get(address).status == 200
+    assert api.get("/nowhere").status == 404
+
+
 def test_a_hosts_settings_change_nothing(api: Api, settings: Any) -> None:
     settings.REST_FRAMEWORK = HOSTILE
     settings.SPECTACULAR_SETTINGS = {"TITLE": "the host's", "OAS_VERSION": "3.0.3"}

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connections, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -31,6 +31,26 @@ def test_alive_asks_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> 
     answer = client.get("/live/")
     assert (answer.status_code, answer.json()) == (200, {"live": True})
     assert client.post("/live/").status_code == 405
+
+
+def test_a_host_that_asks_everybody_to_sign_in_is_still_asked_by_its_load_balancer(
+    client: Client, settings: Any
+) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
+    assert [client.get(f"/{name}/").status_code for name in ("live", "ready")] == [200, 200]
+
+
+def test_a_database_that_is_out_is_told_where_every_request_begins_a_transaction(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down(*_: object) -> None:
+        raise DatabaseError("the server closed the connection")
+
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    monkeypatch.setattr(transaction.Atomic, "__enter__", down)
+    monkeypatch.setattr(health, "database_now", down)
+    assert client.get("/live/").status_code == 200
+    assert client.get("/ready/").status_code == 503
 
 
 def test_ready_names_the_open_collections_and_no_secret(

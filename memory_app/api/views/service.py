@@ -6,6 +6,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template import Context, Engine
 from django.urls import reverse
@@ -64,6 +65,7 @@ class NowhereView(MemoryView):
         )
 
 
+@login_not_required
 @require_safe
 def docs(request: HttpRequest) -> HttpResponse:
     """Show the description with Swagger UI, without inline scripts."""
@@ -72,6 +74,7 @@ def docs(request: HttpRequest) -> HttpResponse:
     return HttpResponse(page.render(Context({"prefix": _prefix(request)})))
 
 
+@login_not_required
 @require_safe
 def asset(request: HttpRequest, name: str) -> HttpResponse:
     """Serve one of the files that the page needs, also where static files are not served.
