@@ -2,8 +2,8 @@
 
 `live/` touches no store; `ready/` answers 503 while requests cannot be served. Neither needs a login, also where
 the host's `LoginRequiredMiddleware` asks for one elsewhere, so neither says more than names, counts and ages; keep
-them off the public internet where collection names are private. Neither takes part in `ATOMIC_REQUESTS`, which would
-answer 500 where the database is down.
+them off the public internet where collection names are private. Neither takes part in `ATOMIC_REQUESTS`, which
+would answer 500 where the database is down.
 """
 
 from __future__ import annotations
