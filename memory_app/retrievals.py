@@ -9,6 +9,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from charactermemory import RetrievalOutcome
+from memory_app import pruning
 from memory_app.afterwards import outside_transactions
 from memory_app.conf import app_settings
 from memory_app.models import RetrievalEvent
@@ -53,4 +54,4 @@ def degraded_roads(outcome: RetrievalOutcome) -> tuple[str, ...]:
 
 def prune(days: int) -> int:
     """Delete events older than `days`."""
-    return RetrievalEvent.objects.filter(at__lt=timezone.now() - timedelta(days=days)).delete()[0]
+    return pruning.delete(RetrievalEvent.objects.filter(at__lt=timezone.now() - timedelta(days=days)))

@@ -38,7 +38,7 @@ RUN_SECONDS = 180.0
 
 @shared_task(name="memory_app.repair.prune", ignore_result=True)
 def prune() -> None:
-    """Delete settled rows and old retrieval events."""
+    """Delete settled repairs, old retrieval events and expired outcomes of keyed requests."""
     operations.repair.prune()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -75,11 +75,6 @@ def seed_of(record: IdempotencyRecord) -> str:
 def defaults_of(record: IdempotencyRecord) -> RememberPlanDefaults:
     """Return the ids and times of a keyed request: the same for every run of it."""
     return RememberPlanDefaults.fixed(seed_of(record), record.created_at)
-
-
-def prune(before: datetime) -> int:
-    """Delete the rows that expired before an instant; return how many."""
-    return IdempotencyRecord.objects.filter(expires_at__lt=before).delete()[0]
 
 
 def _claim(call: Call, key: str, options: ApiOptions) -> IdempotencyRecord:

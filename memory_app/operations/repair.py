@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from charactermemory.upkeep.sweep import SweepReport
-from memory_app import retrievals, runtime
+from memory_app import pruning, retrievals, runtime
 from memory_app.conf import app_settings
-from memory_app.models import MemoryCollection, RepairMarker
+from memory_app.models import IdempotencyRecord, MemoryCollection, RepairMarker
 from memory_app.repairs import breaker, desk, queue
 from memory_app.repairs.clock import database_now
 from memory_app.repairs.dispatch import dispatcher
@@ -66,6 +67,11 @@ def cancel(rows: QuerySet[RepairMarker]) -> int:
 
 
 def prune() -> int:
-    """Delete settled rows and retrieval events older than the settings keep them."""
+    """Delete what the settings keep no longer: settled repairs, retrieval events, outcomes of keyed requests."""
     before = database_now() - timedelta(days=Policy.configured().keep_days)
-    return desk.prune(before) + retrievals.prune(app_settings().retrieval_events_keep_days)
+    expired = IdempotencyRecord.objects.filter(expires_at__lte=timezone.now())
+    return (
+        desk.prune(before)
+        + retrievals.prune(app_settings().retrieval_events_keep_days)
+        + pruning.delete(expired)
+    )

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from charactermemory.ids import MemoryObjectRef
+from memory_app import pruning
 from memory_app.models import RepairMarker
 from memory_app.repairs import queue
 from memory_app.repairs.failures import StoreName
@@ -46,14 +47,7 @@ def cancel(rows: QuerySet[RepairMarker], now: datetime) -> int:
 def prune(before: datetime) -> int:
     """Delete succeeded and cancelled rows completed before an instant; dead ones stay until someone decides."""
     done = (Status.SUCCEEDED, Status.CANCELLED)
-    removed = 0
-    while ids := list(
-        RepairMarker.objects.filter(status__in=done, completed_at__lt=before).values_list("id", flat=True)[
-            :500
-        ]
-    ):
-        removed += RepairMarker.objects.filter(id__in=ids).delete()[0]
-    return removed
+    return pruning.delete(RepairMarker.objects.filter(status__in=done, completed_at__lt=before))
 
 
 def settled_by_rebuild(

@@ -9,6 +9,8 @@ import atexit
 import logging
 import os
 import threading
+import time
+from math import inf
 from typing import Protocol
 
 from django.db import close_old_connections
@@ -19,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 ROUND_SECONDS = 30.0
 """The thread looks for work this often without a nudge, as the beat does for Celery."""
+PRUNE_SECONDS = 24 * 3600.0
+"""The thread deletes what is kept no longer this often, as the beat does for Celery."""
 RUN_SECONDS = 200.0
 """How long one run repairs before it makes room for a sweep; below Celery's soft time limit."""
 NUDGE_SECONDS = 2.0
@@ -112,8 +116,8 @@ class CeleryDispatcher(NoDispatcher):
 class ThreadDispatcher:
     """One daemon thread of this process, for embedded stores, which no other process can open.
 
-    It sweeps the memories that this process has open. It starts with the first of them, never in a forked
-    child's inherited state, and ends with the process.
+    It sweeps the memories that this process has open, and prunes once a day. It starts with the first of them,
+    never in a forked child's inherited state, and ends with the process.
     """
 
     def __init__(self, round_seconds: float = ROUND_SECONDS) -> None:
@@ -148,7 +152,7 @@ class ThreadDispatcher:
             thread.join(timeout=10)
 
     def _loop(self) -> None:
-        wake, stopping = self._wake, self._stopping
+        wake, stopping, pruned = self._wake, self._stopping, -inf
         while not stopping.is_set():
             nudged = wake.wait(self._round_seconds)
             wake.clear()
@@ -160,6 +164,9 @@ class ThreadDispatcher:
                     _run()
                     if not nudged:
                         _sweep_open()
+                        if time.monotonic() - pruned >= PRUNE_SECONDS:
+                            pruned = time.monotonic()
+                            _prune()
                 finally:
                     close_old_connections()
             except Exception:
@@ -176,6 +183,12 @@ def _sweep_open() -> None:
     from memory_app.operations.repair import sweep_open
 
     sweep_open()
+
+
+def _prune() -> None:
+    from memory_app.operations.repair import prune
+
+    prune()
 
 
 _lock = threading.Lock()

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from charactermemory.ids import new_id
-from memory_app.api import idempotency
+from memory_app import operations
 from memory_app.models import IdempotencyRecord
 from memory_app.runtime import get_memory
 from tests.api.conftest import Api
@@ -115,8 +115,14 @@ def test_old_rows_give_way(api: Api) -> None:
     IdempotencyRecord.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     assert api.post("remember", {"content": "b"}, Idempotency_Key="one").status == 201
     assert IdempotencyRecord.objects.count() == 1
-    assert idempotency.prune(timezone.now()) == 0
-    assert idempotency.prune(timezone.now() + timedelta(hours=25)) == 1
+
+
+def test_outcomes_are_deleted_once_they_have_expired(api: Api) -> None:
+    api.post("remember", {"content": "a"}, Idempotency_Key="one")
+    api.post("remember", {"content": "b"}, Idempotency_Key="two")
+    IdempotencyRecord.objects.filter(key="one").update(expires_at=timezone.now())
+    assert operations.repair.prune() == 1
+    assert IdempotencyRecord.objects.get().key == "two"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -16,6 +16,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     monkeypatch.setattr(dispatch, "_run", lambda: done.append("run"))
     monkeypatch.setattr(dispatch, "_sweep_open", lambda: done.append("sweep"))
+    monkeypatch.setattr(dispatch, "_prune", lambda: done.append("prune"))
     return done
 
 
@@ -66,7 +67,19 @@ def test_a_nudge_wakes_the_thread_and_stopping_ends_it(
 def test_without_a_nudge_the_thread_looks_around_by_itself(runs: list[str]) -> None:
     thread = dispatch.ThreadDispatcher(round_seconds=0.05)
     thread.start()
-    wait_for(lambda: runs[:2] == ["run", "sweep"])
+    wait_for(lambda: len(runs) >= 7)
+    thread.stop()
+    assert runs[:7] == ["run", "sweep", "prune", "run", "sweep", "run", "sweep"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_thread_prunes_again_when_a_day_has_passed(
+    runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "PRUNE_SECONDS", 0.0)
+    thread = dispatch.ThreadDispatcher(round_seconds=0.05)
+    thread.start()
+    wait_for(lambda: runs.count("prune") >= 2)
     thread.stop()
 
 

@@ -31,7 +31,9 @@ class Command(OperatorCommand):
         deeds.add_argument("--requeue", action="store_true", help="ask for dead and cancelled rows again")
         deeds.add_argument("--cancel", action="store_true", help="give up waiting and dead rows")
         deeds.add_argument(
-            "--prune", action="store_true", help="delete settled rows and old retrieval events"
+            "--prune",
+            action="store_true",
+            help="delete settled repairs, old retrieval events and expired idempotency keys",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
