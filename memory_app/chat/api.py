@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
@@ -20,12 +21,14 @@ from charactermemory.history import (
     TokenBudget,
     approximate_tokens,
 )
+from charactermemory.ids import derive_id
 from charactermemory.integrations.openai.chat import to_wire
 from charactermemory.integrations.openai.request import prepare
 from memory_app.api.actions import Action
 from memory_app.api.base import MemoryView
 from memory_app.api.bodies import WHOLE, Flag
 from memory_app.api.cursors import seal, unseal
+from memory_app.api.idempotency import seed_of
 from memory_app.api.operation import Answer, Call, operation
 from memory_app.api.options import ApiOptions
 from memory_app.api.problems import ApiProblem, BadRequest, Conflict, NotFound, ProblemItem, Unprocessable
@@ -33,6 +36,7 @@ from memory_app.api.queries import Cursor, Limit, PageQuery
 from memory_app.chat.rows import KEY_LIMIT
 from memory_app.chat.storage import DjangoStorage
 from memory_app.errors import CollectionArchived
+from memory_app.models import IdempotencyRecord
 
 TAG = "Chat"
 Metadata = dict[str, JsonValue]
@@ -254,11 +258,12 @@ class ThreadsView(MemoryView):
     def post(self, call: Call) -> Answer:
         """Create a thread."""
         wanted: NewThread = call.body
-        manager = _manager(call)
+        manager, id_ = _manager(call), _id(call)
         with _problems():
-            if wanted.id is not None and manager.storage.get_thread(wanted.id) is not None:
+            found = manager.storage.get_thread(id_) if id_ is not None else None
+            if found is not None and not _made_by(call, found.created_at):
                 raise Conflict("There is a thread with this id.", "thread_id_taken")
-            thread = manager.create_thread(dict(wanted.metadata), wanted.id)
+            thread = found or manager.create_thread(dict(wanted.metadata), id_)
         return Answer(ThreadAnswer.of(thread), 201)
 
 
@@ -353,14 +358,19 @@ class MessagesView(MemoryView):
         answers={201: MessageAnswer},
         errors=(409,),
         keyed=True,
+        kept=False,  # the answer is what was said, which goes with its thread
     )
     def post(self, call: Call, thread: str) -> Answer:
         """Store a message as the thread's last. It is not remembered by that alone."""
         wanted: NewMessage = call.body
-        values: dict[str, Any] = wanted.model_dump(mode="json", exclude_none=True)
-        message = Message(**{**values, "content": values.get("content")})
-        message.token_count = approximate_tokens(message)
+        id_ = _id(call)
         with _problems():
+            if call.record is not None and (stored := _said_before(call, thread, str(id_))):
+                return Answer(MessageAnswer.of(stored), 201)
+            values: dict[str, Any] = wanted.model_dump(mode="json", exclude_none=True)
+            values |= {"content": values.get("content")} | ({"id": id_} if id_ else {})
+            message = Message(**values)
+            message.token_count = approximate_tokens(message)
             (stored,) = _manager(call).add_messages(thread, [message])
         return Answer(MessageAnswer.of(stored), 201)
 
@@ -383,6 +393,29 @@ class WindowView(MemoryView):
         with _problems():
             sent = [item.message for item in prepare(manager, thread, [], create_missing=False).request]
         return WindowAnswer(messages=tuple(map(to_wire, sent)), tokens=sum(map(approximate_tokens, sent)))
+
+
+def _id(call: Call) -> str | None:
+    """Return the id of what a request makes: its own, or for a keyed one the same in every run of it."""
+    given: str | None = call.body.id
+    return given or (str(derive_id(seed_of(call.record))) if call.record else None)
+
+
+def _made_by(call: Call, created_at: datetime) -> bool:
+    """Whether what is there under the id of a request was made by an earlier run of the same keyed request."""
+    return call.record is not None and created_at >= call.record.created_at
+
+
+def _said_before(call: Call, thread: str, id_: str) -> Message | None:
+    """Return the message that an earlier run of a keyed request stored.
+
+    Raises:
+        ThreadNotFoundError: one was stored, and has gone since, with the thread it was in.
+    """
+    found = _storage(call).message(thread, id_)
+    if found is None and call.record is not None and call.record.state == IdempotencyRecord.State.DONE:
+        raise ThreadNotFoundError(thread_id=thread)
+    return found if found and _made_by(call, found.created_at) else None
 
 
 def _algorithm(query: WindowQuery) -> BaseAlgorithm | None:

@@ -146,6 +146,13 @@ class DjangoStorage(BaseStorage):
         """Return the selected messages in stored order."""
         return self._select(self._messages_of(thread_id), selection)
 
+    def message(self, thread_id: str, message_id: str) -> Message | None:
+        """Return one message by its id, or None."""
+        if not rows.storable(message_id):
+            return None
+        found = self._select(self._messages_of(thread_id).filter(message_id=message_id), Selection())
+        return found[0] if found else None
+
     def hidden_count(self, thread_id: str, before: int | None) -> int:
         """Return how many hidden messages lie before sequence number `before`."""
         found = self._messages_of(thread_id).filter(hidden=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.utils import timezone
 
 from charactermemory.history import BaseAlgorithm, HistoryManager, Message
@@ -259,6 +260,66 @@ def test_a_repeated_request_stores_one_message(api: Api) -> None:
     assert [reply.status for reply in replies] == [201, 201]
     assert replies[0].json["id"] == replies[1].json["id"]
     assert api.get("threads/t").json["message_count"] == 1
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, answer: str) -> pytest.MonkeyPatch:
+    """Let the process die after it wrote and before it noted the outcome."""
+
+    def die(made: Any) -> Any:
+        raise SystemError("cut off")
+
+    monkeypatch.setattr(f"memory_app.chat.api.{answer}.of", die)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("own", [{}, {"id": "m"}])
+def test_a_message_whose_request_was_cut_off_is_stored_once(
+    api: Api, monkeypatch: pytest.MonkeyPatch, own: dict[str, str]
+) -> None:
+    api.post("threads", {"id": "t"})
+    body = {"role": "user", "content": "once", **own}
+    with monkeypatch.context() as patch:
+        cut_off(patch, "MessageAnswer")
+        assert api.post("threads/t/messages", body, Idempotency_Key="k").status == 500
+    again = api.post("threads/t/messages", body, Idempotency_Key="k")
+    assert (again.status, again.json["content"], again.json["seq"]) == (201, "once", 0)
+    assert api.get("threads/t").json["message_count"] == 1
+
+
+@pytest.mark.parametrize("own", [{}, {"id": "t"}])
+def test_a_thread_whose_request_was_cut_off_is_made_once(
+    api: Api, monkeypatch: pytest.MonkeyPatch, own: dict[str, str]
+) -> None:
+    with monkeypatch.context() as patch:
+        cut_off(patch, "ThreadAnswer")
+        assert api.post("threads", own, Idempotency_Key="k").status == 500
+    again = api.post("threads", own, Idempotency_Key="k")
+    assert again.status == 201
+    assert [thread["id"] for thread in api.get("threads").json["results"]] == [again.json["id"]]
+
+
+def test_a_key_makes_nobody_elses_thread_or_message_ones_own(api: Api) -> None:
+    api.post("threads", {"id": "t"})
+    posted(api, "t", {"role": "user", "content": "first", "id": "m"})
+    body = {"role": "user", "content": "second", "id": "m"}
+    for _ in range(2):
+        assert api.post("threads", {"id": "t"}, Idempotency_Key="k").code == "thread_id_taken"
+        assert api.post("threads/t/messages", body, Idempotency_Key="l").code == "message_id_taken"
+
+
+def test_what_was_said_goes_with_its_thread_and_no_repetition_brings_it_back(api: Api) -> None:
+    api.post("threads", {"id": "t"})
+    body = {"role": "user", "content": "a secret word"}
+    assert api.post("threads/t/messages", body, Idempotency_Key="k").status == 201
+    api.call("DELETE", "threads/t")
+    kept = [
+        str(row) for model in apps.get_app_config("memory_app").get_models() for row in model.objects.values()
+    ]
+    assert kept
+    assert not any("secret" in row for row in kept)
+    api.post("threads", {"id": "t"})
+    assert api.post("threads/t/messages", body, Idempotency_Key="k").code == "thread_not_found"
+    assert api.get("threads/t/messages").json["results"] == []
 
 
 def test_recall_brings_what_was_said_today_and_not_remembered(api: Api) -> None:
