@@ -10,6 +10,8 @@ import logging
 import time
 from collections.abc import Iterable
 
+from django.utils.asyncio import async_unsafe
+
 from charactermemory import (
     CharacterMemory,
     CommitOptions,
@@ -33,12 +35,24 @@ from memory_app.repairs.clock import database_now
 from memory_app.repairs.dispatch import dispatcher
 from memory_app.repairs.failures import of_markers
 from memory_app.repairs.policy import Policy
+from memory_app.transactions import reconnect_where_lost
 
 logger = logging.getLogger(__name__)
 
 
+@async_unsafe(
+    "A memory waits for its stores: in async code `await sync_to_async(memory.retrieve)(...)`, and so on."
+)
+def _begin() -> None:
+    """See to the thread's connections before an operation; refuse, before anything is done, to hold up a loop."""
+    reconnect_where_lost()
+
+
 class ObservedMemory(CharacterMemory):
-    """A `CharacterMemory` whose outcomes are observed; used in no other way."""
+    """A `CharacterMemory` whose outcomes are observed; used in no other way.
+
+    Its operations raise Django's `SynchronousOnlyOperation` where a loop runs.
+    """
 
     def commit(
         self,
@@ -46,6 +60,7 @@ class ObservedMemory(CharacterMemory):
         options: CommitOptions = CommitOptions(),  # noqa: B008 - frozen
     ) -> RememberOutcome:
         """See `CharacterMemory.commit`."""
+        _begin()
         outcome = super().commit(plan, options)
         observe(
             self.collection,
@@ -58,20 +73,24 @@ class ObservedMemory(CharacterMemory):
 
     def link(self, draft: MemoryLinkDraft) -> LinkOutcome:
         """See `CharacterMemory.link`."""
+        _begin()
         outcome = super().link(draft)
         observe(self.collection, "link", (outcome.link.ref,), outcome.repair_needed, outcome.complete)
         return outcome
 
     def correct(self, draft: CorrectMemoryDraft) -> LifecycleMutationOutcome:
         """See `CharacterMemory.correct`."""
+        _begin()
         return self._observed("correct", super().correct(draft))
 
     def forget(self, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome:
         """See `CharacterMemory.forget`."""
+        _begin()
         return self._observed("forget", super().forget(draft))
 
     def retrieve(self, context: RetrievalContext | str) -> RetrievalOutcome:
         """See `CharacterMemory.retrieve`."""
+        _begin()
         started = time.perf_counter()
         outcome = super().retrieve(context)
         duration_ms = (time.perf_counter() - started) * 1000

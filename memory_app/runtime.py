@@ -27,7 +27,7 @@ from charactermemory.ports.statistics import StatisticsStore
 from charactermemory.upkeep.derive import derive
 from memory_app.conf import AppSettings, app_settings, given_mapping
 from memory_app.errors import CollectionArchived
-from memory_app.transactions import in_host_transaction
+from memory_app.transactions import in_host_transaction, reconnect_where_lost
 
 if TYPE_CHECKING:
     from memory_app.models import MemoryCollection
@@ -72,6 +72,7 @@ def get_memory(collection: str, *, row: MemoryCollection | None = None) -> Chara
         ConfigParseError, ConfigValidationError, CollectionIncompatible, StoreError: see `CharacterMemory.open`.
     """
     validate_collection_name(collection)
+    reconnect_where_lost()
     row = row or _row(collection)
     if row is not None and row.archived:
         raise CollectionArchived(collection)

@@ -1,11 +1,11 @@
-"""Whose transaction is open, and transactions of our own (consistency.md §2, §8, §9)."""
+"""Whose transaction is open, and transactions and connections of our own (consistency.md §2, §8, §9)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import Error, transaction
+from django.db import Error, connections, transaction
 
 from charactermemory.errors import RetrievalStatsStoreError
 
@@ -20,6 +20,23 @@ def in_host_transaction(using: str) -> bool:
     if not connection.in_atomic_block:
         return connection.connection is not None and not connection.get_autocommit()
     return not getattr(connection.atomic_blocks[-1], "_from_testcase", False)
+
+
+def reconnect_where_lost() -> None:
+    """Close those connections of this thread that failed and no longer work, so that the next query connects anew.
+
+    Django does so between requests and Celery between tasks. A host's own loop or thread has neither, and would
+    go on with what a restart of the server has cut off. One in a transaction stays: its end has to fail.
+    """
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is None or not connection.errors_occurred:
+            continue
+        if connection.in_atomic_block or not connection.get_autocommit():
+            continue
+        if connection.is_usable():
+            connection.errors_occurred = False
+        else:
+            connection.close()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -67,14 +68,14 @@ def test_the_example_of_a_correction_runs_as_it_stands(
 def test_the_example_of_several_people_tells_who_said_what_and_first_what_was_asked_for(
     embedded: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, example, _ = blocks(ROOT / "docs" / "concepts.md", "python")
+    _, example, *_ = blocks(ROOT / "docs" / "concepts.md", "python")
     exec(compile(example, "concepts.md", "exec"), {})
     told = capsys.readouterr().out
     assert 0 <= told.find("Bea: My birthday is on 9 June.") < told.find("Ann: My birthday is on 3 April.")
 
 
 def test_a_rollback_takes_back_what_was_to_be_remembered_after_the_commit_alone(embedded: None) -> None:
-    *_, example = blocks(ROOT / "docs" / "concepts.md", "python")
+    *_, example, _ = blocks(ROOT / "docs" / "concepts.md", "python")
     memory = get_memory("ada")
 
     def request(fails: bool) -> list[str]:
@@ -88,6 +89,14 @@ def test_a_rollback_takes_back_what_was_to_be_remembered_after_the_commit_alone(
 
     assert request(fails=True) == ["The kettle sings."]
     assert "Ben ordered tomato seeds." in request(fails=False)
+
+
+def test_the_example_of_async_code_runs_as_it_stands(embedded: None, closing_threads: None) -> None:
+    *_, example = blocks(ROOT / "docs" / "concepts.md", "python")
+    names: dict[str, Any] = {}
+    exec(compile(example, "concepts.md", "exec"), names)
+    get_memory("ada").remember("The kettle sings.")
+    assert "The kettle sings." in asyncio.run(names["answer"]("kettle"))
 
 
 def test_the_readme_leads_to_every_page() -> None:

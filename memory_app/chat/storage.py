@@ -30,6 +30,7 @@ from charactermemory.history.storage.base import check_page, duplicate_message, 
 from charactermemory.history.storage.search import matches
 from memory_app.chat import rows
 from memory_app.models import ChatMessage, ChatThread
+from memory_app.transactions import reconnect_where_lost
 
 _INSTRUCTS = RawSQL(  # noqa: S611 - constants
     f'"{ChatMessage._meta.db_table}"."role" IN ({", ".join(f"{role!r}" for role in INSTRUCTION_ROLES)})',
@@ -241,6 +242,7 @@ class DjangoStorage(BaseStorage):
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
+        reconnect_where_lost()
         try:
             yield
         except DatabaseError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import OperationalError, connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
@@ -31,6 +34,7 @@ from charactermemory.ports.statistics import Projection
 from charactermemory.recall import GraphLimits
 from charactermemory.testing.servers import OxigraphServer
 from memory_app.apps import close_with_workers
+from memory_app.chat.storage import DjangoStorage
 from memory_app.errors import CollectionArchived
 from memory_app.leases import LeaseWriterLock, close_connections
 from memory_app.models import EntityEdge, MemoryCollection, MemoryState, RetrievalEvent, StatisticsHealth
@@ -424,6 +428,59 @@ def test_on_postgresql_by_the_lease_row_and_everything_follows_the_routers(
     assert RetrievalEvent.objects.using(postgres).count() == 1
     assert not MemoryState.objects.using("default").exists()
     close_connections()
+
+
+def cut_off(alias: str) -> None:
+    """Have the server end this thread's connection, and meet that, as the first query after a restart does."""
+    with pytest.raises(OperationalError), connections[alias].cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        cursor.execute("SELECT 1")
+
+
+def test_a_process_without_requests_goes_on_after_the_database_was_restarted(
+    settings: Any, postgres: str
+) -> None:
+    settings.DATABASE_ROUTERS = ["tests.app.test_runtime.ToPostgres"]
+    memory, storage = get_memory("bot"), DjangoStorage(owner="bot")
+    cut_off(postgres)
+    assert get_memory("bot") is memory
+    cut_off(postgres)
+    assert memory.remember("The heater ticks.").complete
+    cut_off(postgres)
+    memory.retrieve("heater")
+    assert RetrievalEvent.objects.using(postgres).count() == 1
+    cut_off(postgres)
+    assert storage.get_thread("monday") is None
+
+
+def test_a_connection_that_is_lost_in_a_transaction_is_not_replaced_in_it(
+    settings: Any, postgres: str
+) -> None:
+    settings.DATABASE_ROUTERS = ["tests.app.test_runtime.ToPostgres"]
+    memory = get_memory("bot")
+    with pytest.raises(OperationalError), transaction.atomic(using=postgres):
+        MemoryCollection.objects.filter(name="bot").update(archived=True)
+        cut_off(postgres)
+        memory.retrieve("heater")
+        MemoryCollection.objects.create(name="other")  # would be committed without what came before it
+    assert get_memory("bot") is memory
+    assert [row.name for row in MemoryCollection.objects.using(postgres).all()] == ["bot"]
+
+
+def test_in_a_loop_a_memory_refuses_at_once_and_off_the_loop_it_serves() -> None:
+    memory = get_memory("bot")
+
+    async def directly() -> None:
+        for operation in (memory.remember, memory.retrieve):
+            with pytest.raises(SynchronousOnlyOperation, match="sync_to_async"):
+                operation("The heater ticks.")
+
+    async def aside() -> bool:
+        return (await sync_to_async(memory.remember)("The heater ticks.")).complete
+
+    asyncio.run(directly())
+    assert memory.stores.graph.head() == 0
+    assert asyncio.run(aside())
 
 
 def test_a_collection_may_lie_at_an_endpoint_of_its_own_and_move(served: None, tmp_path: Path) -> None:
