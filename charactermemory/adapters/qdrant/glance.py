@@ -2,7 +2,7 @@
 
 The engine keeps each vector a second time, in 8 bits a dimension, and looks at all of these; the best by that it
 then scores in full. What it passed over could only belong to the answer if the short form erred by more than the
-room there is, and where there is too little room every vector is looked at in full. Answers are those of the full look.
+room there is, and where there is too little room every vector is looked at in full: the answers are the same.
 """
 
 from __future__ import annotations
