@@ -14,6 +14,7 @@ from charactermemory.domain.counted import counted
 from charactermemory.ports.stores import Stores
 from charactermemory.upkeep.verify import went_back
 from memory_app import runtime
+from memory_app.errors import CollectionArchived
 from memory_app.models import MemoryCollection, RepairMarker
 from memory_app.repairs import breaker
 from memory_app.repairs.clock import database_now
@@ -98,6 +99,8 @@ def _collection(name: str, recorded: str) -> dict[str, Check]:
     try:
         stores = runtime.get_memory(name).stores
         head = stores.graph.head()
+    except CollectionArchived:
+        return {}  # since it was opened; nobody is to use it
     except CharacterMemoryError as error:
         return {f"collection.{name}.graph": Check(False, error.code, critical=True)}
     checks = {f"collection.{name}.graph": Check(True, "", head, critical=True)}

@@ -49,8 +49,9 @@ def sweep_known() -> dict[str, SweepReport | None]:
 
 
 def sweep_open() -> dict[str, SweepReport | None]:
-    """Sweep the memories that this process has open."""
-    return sweep(runtime.open_collections())
+    """Sweep the memories that this process has open, but for those archived since."""
+    archived = set(MemoryCollection.objects.filter(archived=True).values_list("name", flat=True))
+    return sweep(name for name in runtime.open_collections() if name not in archived)
 
 
 def requeue(rows: QuerySet[RepairMarker]) -> int:

@@ -281,6 +281,13 @@ def hand_back(claim: Claim, rows: Sequence[RepairMarker], available_at: datetime
     )
 
 
+def given_up(claim: Claim, rows: Sequence[RepairMarker], now: datetime) -> int:
+    """Cancel rows whose collection was archived; taken up again, a sweep finds what it still owes."""
+    return _held(claim, rows).update(
+        status=Status.CANCELLED, completed_at=now, claim_token=None, lease_expires_at=None, dirty=False
+    )
+
+
 # --- shared ---------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import random
 import socket
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -21,6 +21,7 @@ from django.db.models import QuerySet
 
 from charactermemory import CharacterMemory, CharacterMemoryError
 from charactermemory.upkeep.derive import DeriveReport
+from memory_app.errors import CollectionArchived
 from memory_app.models import RepairMarker
 from memory_app.repairs import breaker, lease, queue
 from memory_app.repairs.backoff import full_jitter
@@ -50,6 +51,7 @@ class RunReport:
     retried: int = 0
     dead: int = 0
     deferred: int = 0
+    cancelled: int = 0
 
 
 @dataclass
@@ -153,6 +155,10 @@ class _Claimed:
         try:
             memory = self.worker.memories(collection)
             failures = _failures(memory.upkeep.reconcile(*{queue.ref_of(row) for row in batch}))
+        except CollectionArchived:
+            rows = self._all_of(collection, batch)
+            self.counts["cancelled"] += queue.given_up(self.claim, rows, self.worker.clock())
+            return
         except CharacterMemoryError as error:
             logger.warning("repairs of collection %s are put off: %s", collection, error.code)
             self._put_off(batch, error.code)
@@ -245,12 +251,15 @@ class _Claimed:
         status = queue.failed(self.claim, row, failure, now + timedelta(seconds=wait), now)
         self.counts["dead" if status == RepairMarker.Status.DEAD else "retried"] += 1
 
-    def _put_off(self, batch: Iterable[RepairMarker], cause: str) -> None:
+    def _put_off(self, batch: Sequence[RepairMarker], cause: str) -> None:
         """Hand back all rows of a collection whose graph or memory cannot be used now."""
-        rows = list(batch)
-        rows += [row for row in self.left if row.collection == rows[0].collection]
-        self.left = deque(row for row in self.left if row.collection != rows[0].collection)
-        self._hand_back(rows, self.worker.clock(), cause)
+        self._hand_back(self._all_of(batch[0].collection, batch), self.worker.clock(), cause)
+
+    def _all_of(self, collection: str, batch: Sequence[RepairMarker]) -> list[RepairMarker]:
+        """Return the rows in hand of a collection with those that are left of it, which are taken."""
+        rows = [*batch, *(row for row in self.left if row.collection == collection)]
+        self.left = deque(row for row in self.left if row.collection != collection)
+        return rows
 
     def _hand_back(
         self, rows: Sequence[RepairMarker], now: datetime, cause: str = "", seconds: float | None = None

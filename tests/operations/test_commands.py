@@ -20,11 +20,13 @@ from memory_app.models import (
     EntityEdge,
     EntityRelationCount,
     GlobalRelationCount,
+    MemoryCollection,
     MemoryState,
     RepairMarker,
     StatisticsHealth,
 )
 from memory_app.repairs import queue
+from memory_app.repairs.clock import database_now
 from tests.operations.conftest import Manage
 from tests.repairs.world import POLICY, TOO_LONG, failure
 from tests.support.plans import episode, episode_ref, plan
@@ -119,6 +121,18 @@ def test_repair_fails_while_something_is_left_and_requeues_and_cancels(
     assert manage("memory_repair", prune=True, json=True) == {"pruned": 0}
     RepairMarker.objects.update(completed_at="2020-01-01T00:00:00Z")
     assert manage("memory_repair", prune=True, json=True) == {"pruned": 1}
+
+
+def test_an_archived_collection_is_neither_swept_nor_owed_anything(
+    shed: CharacterMemory, manage: Manage
+) -> None:
+    queue.record("shed", [failure(episode_ref(1))], "commit", database_now(), POLICY)
+    MemoryCollection.objects.update(archived=True)
+    answer = manage("memory_repair", json=True)
+    assert (answer["unswept"], answer["cancelled"]) == ([], 1)
+    assert manage("memory_check", json=True)["problems"] == []
+    MemoryCollection.objects.update(archived=False)
+    assert manage("memory_repair", json=True)["standing"]["cancelled"] == 1
 
 
 def test_a_rebuilt_index_settles_its_repairs_and_queues_what_failed(

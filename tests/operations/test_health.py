@@ -15,6 +15,7 @@ from charactermemory import CharacterMemory
 from charactermemory.errors import StoreUnavailable
 from memory_app import health
 from memory_app.models import MemoryCollection, RepairMarker
+from memory_app.operations import repair
 from memory_app.repairs import breaker, queue
 from tests.repairs.world import OUTAGE, POLICY, TOO_LONG, failure
 from tests.support.plans import episode_ref
@@ -98,6 +99,17 @@ def test_overdue_and_dead_repairs_and_an_open_breaker_make_it_unwell_but_ready(d
     breaker.trip("vector", now, 60)
     assert "breaker.vector" in wrong()
     assert health.report().ready
+
+
+def test_a_collection_archived_since_it_was_opened_is_nobodys_business(
+    shed: CharacterMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    MemoryCollection.objects.update(archived=True)
+    report = health.report()
+    assert (report.ready, report.well) == (True, True)
+    assert not any(name.startswith("collection.shed") for name in report.checks)
+    assert repair.sweep_open() == {}
+    assert not caplog.records
 
 
 def test_a_graph_that_went_back_is_told(shed: CharacterMemory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from charactermemory.errors import EmbeddingError, GraphQueryError, RetrievalStatsStoreError, StoreUnavailable
+from memory_app.errors import CollectionArchived
 from memory_app.models import RepairMarker
 from memory_app.repairs import breaker, queue
 from memory_app.repairs.worker import RunReport
@@ -187,6 +188,17 @@ def test_two_rows_with_unclear_causes_and_no_success_are_taken_for_an_outage(wor
     assert world.run() == RunReport(claimed=9, deferred=9)
     assert world.provider.calls == 2
     assert set(RepairMarker.objects.values_list("attempts", flat=True)) == {0}
+
+
+def test_what_an_archived_collection_was_owed_is_given_up_and_found_again_later(world: World) -> None:
+    remember_failing(world, 3)
+    world.unreachable[COLLECTION] = CollectionArchived(COLLECTION)
+    assert world.run() == RunReport(claimed=3, cancelled=3)
+    assert world.statuses() == {"cancelled": 3}
+    assert world.run() == RunReport()
+    world.unreachable.clear()
+    world.sweeper().sweep(COLLECTION)
+    assert world.differences() == 0
 
 
 def test_a_memory_that_cannot_be_opened_puts_off_its_rows_alone(world: World) -> None:

@@ -17,8 +17,8 @@ class Command(OperatorCommand):
     """Catch the derived stores up with the graph and work off the queue of repairs, once."""
 
     help = (
-        "Sweep the collections and repair what is due, then end; for cron where neither Celery nor a thread "
-        "repairs. With --requeue, --cancel or --prune only that is done."
+        "Sweep the collections that are not archived and repair what is due, then end; for cron where neither "
+        "Celery nor a thread repairs. With --requeue, --cancel or --prune only that is done."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -59,8 +59,12 @@ class Command(OperatorCommand):
             self._work(names, options["limit"])
 
     def _work(self, names: tuple[str, ...], limit: int | None) -> None:
-        swept = operations.repair.sweep(names)
-        left, total = limit, dict.fromkeys(("claimed", "succeeded", "retried", "dead", "deferred"), 0)
+        in_use = operations.opening.names(archived=False)
+        swept = operations.repair.sweep(name for name in names if name in in_use)
+        left, total = (
+            limit,
+            dict.fromkeys(("claimed", "succeeded", "retried", "dead", "deferred", "cancelled"), 0),
+        )
         for name in names:
             report = operations.repair.run_due(collection=name, limit=left)
             for key, value in asdict(report).items():
