@@ -62,6 +62,13 @@ def requeue(rows: QuerySet[RepairMarker]) -> int:
     return count
 
 
+def replay(rows: QuerySet[RepairMarker]) -> None:
+    """Ask for dead and cancelled rows again and for waiting ones now, and have them repaired."""
+    now = database_now()
+    if desk.requeue(rows, now) + desk.hurry(rows, now):
+        dispatcher().nudge()
+
+
 def cancel(rows: QuerySet[RepairMarker]) -> int:
     """Give up waiting and dead rows."""
     return desk.cancel(rows, database_now())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from charactermemory.ids import MemoryObjectRef
@@ -18,23 +18,28 @@ Status = RepairMarker.Status
 
 
 def requeue(rows: QuerySet[RepairMarker], now: datetime) -> int:
-    """Ask for dead or cancelled rows again, with all their attempts; those open already stay as they are."""
+    """Ask for dead or cancelled rows again, with all their attempts; of an object one row is open at most."""
     count = 0
     for row in rows.filter(status__in=(Status.DEAD, Status.CANCELLED)):
-        same = queue.of_objects(row.collection, row.store, [queue.ref_of(row)])
-        with transaction.atomic(using=queue.database()):
-            if same.filter(status__in=RepairMarker.OPEN).exists():
-                continue
-            count += RepairMarker.objects.filter(pk=row.pk, status=row.status).update(
-                status=Status.PENDING,
-                retryable=True,
-                attempts=0,
-                available_at=now,
-                due_since=now,
-                completed_at=None,
-                dirty=False,
-            )
+        try:
+            with transaction.atomic(using=queue.database()):
+                count += RepairMarker.objects.filter(pk=row.pk, status=row.status).update(
+                    status=Status.PENDING,
+                    retryable=True,
+                    attempts=0,
+                    available_at=now,
+                    due_since=now,
+                    completed_at=None,
+                    dirty=False,
+                )
+        except IntegrityError:
+            continue  # its object has an open row, perhaps since a moment ago
     return count
+
+
+def hurry(rows: QuerySet[RepairMarker], now: datetime) -> int:
+    """Let waiting rows be tried now; their attempts count on."""
+    return rows.filter(status=Status.PENDING, available_at__gt=now).update(available_at=now)
 
 
 def cancel(rows: QuerySet[RepairMarker], now: datetime) -> int:

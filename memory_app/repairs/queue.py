@@ -242,29 +242,30 @@ def succeeded(claim: Claim, rows: Sequence[RepairMarker], now: datetime) -> int:
 def failed(claim: Claim, row: RepairMarker, failure: Failure, available_at: datetime, now: datetime) -> str:
     """Settle a row whose attempt failed, and return its new status: pending, or dead without another attempt.
 
-    A permanent cause is parked at once.
+    A permanent cause is parked at once. A row that was asked for again meanwhile is never dead: its object has
+    changed, and begins anew.
     """
     permanent = failure.fault == "permanent"
-    dead = permanent or row.attempts >= row.max_attempts
-    status = Status.DEAD if dead else Status.PENDING
     held = _held(claim, [row])
-    updated = held.update(
-        status=status,
-        retryable=not permanent,
-        cause_code=failure.code,
-        detail=failure.detail,
-        available_at=available_at,
-        completed_at=now if dead else None,
-        claim_token=None,
-        lease_expires_at=None,
-        dirty=False,
-    )
-    if not updated:
+    settled: dict[str, object] = {
+        "cause_code": failure.code,
+        "detail": failure.detail,
+        "available_at": available_at,
+        "claim_token": None,
+        "lease_expires_at": None,
+        "dirty": False,
+    }
+    if permanent or row.attempts >= row.max_attempts:
+        if held.filter(dirty=False).update(
+            status=Status.DEAD, retryable=not permanent, completed_at=now, **settled
+        ):
+            row.cause_code = failure.code
+            _announce_dead([row])
+            return Status.DEAD.value
+        settled["attempts"] = 0
+    if not held.update(status=Status.PENDING, **settled):
         logger.info("repair %s was taken over by another worker", row.pk)
-    elif dead:
-        row.cause_code = failure.code
-        _announce_dead([row])
-    return status.value
+    return Status.PENDING.value
 
 
 def hand_back(claim: Claim, rows: Sequence[RepairMarker], available_at: datetime, cause: str = "") -> int:

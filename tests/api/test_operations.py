@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -195,6 +196,10 @@ def test_repairs_are_listed_counted_replayed_and_cancelled(api: Api) -> None:
     replayed = api.post(f"repairs/{dead.pk}/replay")
     assert replayed.status == 202
     assert replayed.json["status"] != "dead"
+    soon = timezone.now() + timedelta(hours=1)
+    RepairMarker.objects.filter(pk=dead.pk).update(status="pending", available_at=soon)
+    assert api.post(f"repairs/{dead.pk}/replay").status == 202
+    assert RepairMarker.objects.get(pk=dead.pk).available_at < soon, "a waiting one is tried now"
     assert api.post(f"repairs/{done.pk}/cancel").code == "repair_not_waiting"
     for number in ("0", "x", "9" * 30, str(RepairMarker.objects.get(collection="other").pk)):
         for deed in ("replay", "cancel"):

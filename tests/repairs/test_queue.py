@@ -88,6 +88,39 @@ def test_what_is_asked_for_while_claimed_is_repaired_once_more() -> None:
     assert one().status == "succeeded"
 
 
+@pytest.mark.parametrize(("error", "attempts"), [(TOO_LONG, 0), (UNCLEAR, POLICY.max_attempts - 1)])
+def test_what_is_asked_for_during_an_attempt_that_would_be_its_last_begins_anew(
+    error: Exception, attempts: int
+) -> None:
+    record(failure(episode_ref(1)))
+    RepairMarker.objects.update(attempts=attempts)
+    taken = claim()
+    record(failure(episode_ref(1)))
+    assert queue.failed(taken, taken.markers[0], failure(episode_ref(1), error), LATER, START) == "pending"
+    row = one()
+    assert (row.status, row.attempts, row.dirty, row.available_at) == ("pending", 0, False, LATER)
+    assert row.retryable
+    again = claim(at=LATER)
+    assert queue.failed(again, again.markers[0], failure(episode_ref(1), TOO_LONG), LATER, LATER) == "dead"
+
+
+def test_who_lost_a_claim_kills_no_row() -> None:
+    record(failure(episode_ref(1)))
+    first = claim()
+    second = claim(at=LATER)
+    queue.failed(first, first.markers[0], failure(episode_ref(1), TOO_LONG), LATER, LATER)
+    assert (one().status, one().claim_token) == ("claimed", second.token)
+
+
+def test_waiting_rows_are_hurried_and_no_others() -> None:
+    record(failure(episode_ref(1)), failure(episode_ref(2)), failure(episode_ref(3), TOO_LONG))
+    RepairMarker.objects.filter(object_id=episode_ref(1).id).update(available_at=LATER, attempts=3)
+    assert desk.hurry(RepairMarker.objects.all(), START) == 1
+    assert {(row.status, row.attempts, row.available_at) for row in RepairMarker.objects.all()} == {
+        ("pending", 3, START), ("pending", 0, START), ("dead", 0, START),
+    }  # fmt: skip
+
+
 def test_a_permanent_cause_of_its_own_is_parked_at_once() -> None:
     heard = []
 

@@ -85,7 +85,7 @@ class ReplayView(MemoryView):
         row = _row(call, repair)
         if row.status == RepairMarker.Status.SUCCEEDED:
             raise Conflict("This repair succeeded.", "repair_succeeded")
-        operations.requeue(_rows(call).filter(pk=row.pk))
+        operations.replay(_rows(call).filter(pk=row.pk))
         return Answer(RepairAnswer.of(_row(call, repair)), 202)
 
 
