@@ -39,11 +39,15 @@ _LOCK_FOLDER = "writer-locks"
 
 @dataclass
 class _Entry:
-    """One collection's memory, and the lock under which it is opened and closed."""
+    """One collection's memory, and the lock under which it is opened and closed.
+
+    `told` says that its row has what it is configured with, and that it is looked after.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     memory: CharacterMemory | None = None
     endpoint: str = ""
+    told: bool = False
 
 
 _lock = threading.Lock()
@@ -76,13 +80,13 @@ def get_memory(collection: str, *, row: MemoryCollection | None = None) -> Chara
     row = row or _row(collection)
     if row is not None and row.archived:
         raise CollectionArchived(collection)
-    memory, opened = _opened(collection, row.endpoint if row else "")
-    if opened or row is None:
-        _record(memory, collection)
-    if opened:
+    memory, entry = _opened(collection, row.endpoint if row else "")
+    if not entry.told or row is None:
         from memory_app.repairs.dispatch import dispatcher
 
+        _record(memory, collection)
         dispatcher().start()
+        entry.told = True
     return memory
 
 
@@ -164,8 +168,8 @@ def graph_folder(mapping: Mapping[str, object]) -> Path | None:
     return core.oxigraph_path if core.graph_store_mode == "persistent" else None
 
 
-def _opened(collection: str, endpoint: str) -> tuple[CharacterMemory, bool]:
-    """Return the open memory and whether it was opened by this call; one at another endpoint is replaced."""
+def _opened(collection: str, endpoint: str) -> tuple[CharacterMemory, _Entry]:
+    """Return the open memory and its entry; one at another endpoint is replaced."""
     while True:
         with _lock:
             entry = _entries.setdefault(collection, _Entry())
@@ -174,13 +178,13 @@ def _opened(collection: str, endpoint: str) -> tuple[CharacterMemory, bool]:
                 if _entries.get(collection) is not entry:
                     continue  # closed meanwhile
             if entry.memory is not None and entry.endpoint == endpoint and not entry.memory.closed:
-                return entry.memory, False
+                return entry.memory, entry
             before, entry.memory = entry.memory, None
             if before is not None:
                 before.close()
             entry.memory = _open(collection, endpoint, app_settings(), utc_now, for_rebuild=False)
-            entry.endpoint = endpoint
-            return entry.memory, True
+            entry.endpoint, entry.told = endpoint, False
+            return entry.memory, entry
 
 
 def _open(

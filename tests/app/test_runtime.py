@@ -38,6 +38,7 @@ from memory_app.chat.storage import DjangoStorage
 from memory_app.errors import CollectionArchived
 from memory_app.leases import LeaseWriterLock, close_connections
 from memory_app.models import EntityEdge, MemoryCollection, MemoryState, RetrievalEvent, StatisticsHealth
+from memory_app.repairs import dispatch
 from memory_app.runtime import (
     close_memories,
     get_memory,
@@ -220,6 +221,27 @@ def test_the_first_use_makes_the_row_with_what_the_index_was_made_by() -> None:
     MemoryCollection.objects.all().delete()
     get_memory("shed")
     assert MemoryCollection.objects.count() == 1, "as after the rollback of a host's transaction"
+
+
+def test_what_a_locked_database_kept_from_being_told_is_told_at_the_next_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    MemoryCollection.objects.create(name="shed", embedding_fingerprint="another model's")
+    starts: list[str] = []
+    monkeypatch.setattr(dispatch.NoDispatcher, "start", lambda self: starts.append("started"))
+
+    def locked(execute: Any, sql: str, *others: Any) -> Any:
+        if sql.startswith("UPDATE"):
+            raise OperationalError("database is locked")
+        return execute(sql, *others)
+
+    with connection.execute_wrapper(locked), pytest.raises(StoreUnavailable, match="locked"):
+        get_memory("shed")
+    memory = get_memory("shed")
+    assert MemoryCollection.objects.get().embedding_fingerprint == memory.stores.embedder.fingerprint()
+    assert starts == ["started"]
+    get_memory("shed")
+    assert starts == ["started"]
 
 
 def test_an_archived_collection_is_refused_at_once_and_comes_back() -> None:
