@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
-from django.db import transaction
+from django.db import connections, transaction
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import MethodNotAllowed
@@ -51,8 +51,14 @@ class MemoryView(APIView):
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Callable[..., Any]:
-        """Return the view; a transaction around each request would undo rows that must stay (idempotency)."""
-        return transaction.non_atomic_requests(super().as_view(**initkwargs))
+        """Return the view; a transaction around each request would undo rows that must stay (idempotency).
+
+        That goes for every database, for the host's routers may keep the app's rows in any.
+        """
+        view: Callable[..., Any] = super().as_view(**initkwargs)
+        for alias in connections:
+            view = transaction.non_atomic_requests(using=alias)(view)
+        return view
 
     @property
     def operation(self) -> Operation | None:

@@ -65,7 +65,8 @@ def admit(policy: AccessPolicy, principal: Principal, name: str, action: Action)
         PermissionDenied: the principal may do something to it, and not this.
     """
     rows = MemoryCollection.objects.all() if principal.key is None else principal.key.collections.all()
-    found = rows.filter(name=name).first()
+    # PostgreSQL fails at a NUL instead of finding nothing.
+    found = rows.filter(name=name).first() if "\0" not in name else None
     judged = found or MemoryCollection()
 
     def may(wanted: Action) -> bool:

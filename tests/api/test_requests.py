@@ -14,12 +14,14 @@ from django.test import Client, RequestFactory
 from django.utils import timezone
 from rest_framework.request import Request
 
-from memory_app.api.actions import Action
+from memory_app.api.actions import Action, Principal
+from memory_app.api.base import MemoryView
 from memory_app.api.bodies import read_body
-from memory_app.api.policy import AccessPolicy
-from memory_app.api.problems import BadRequest
+from memory_app.api.policy import AccessPolicy, admit
+from memory_app.api.problems import BadRequest, NotFound
 from memory_app.models import ApiKey, MemoryCollection
 from tests.api.conftest import ALL, Api, Tenant, permit
+from tests.repairs.world import Routed
 
 PROBLEM = {"type", "title", "status", "detail", "instance", "code", "request_id"}
 
@@ -269,3 +271,21 @@ class NobodyWrites(AccessPolicy):
 
     def user_may(self, user: Any, collection: MemoryCollection, action: Action) -> bool:
         return action is not Action.WRITE and super().user_may(user, collection, action)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_name_that_no_database_compares_is_a_name_that_is_not_there(
+    postgres: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Routed, "alias", postgres)
+    settings.DATABASE_ROUTERS = ["tests.repairs.world.Routed"]
+    staff = Principal(get_user_model()(is_superuser=True))
+    with pytest.raises(NotFound) as told:
+        admit(AccessPolicy(), staff, "ada\0", Action.READ)
+    assert told.value.code == "collection_not_found"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_request_is_a_transaction_in_any_database(postgres: str) -> None:
+    view: Any = MemoryView.as_view()
+    assert view._non_atomic_requests == {"default", postgres}
