@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class BackedUp:
 
 
 def backup(collection: str, folder: Path) -> BackedUp:
-    """Copy one collection's stores into `folder`: the index first, the graph last (consistency.md R5).
+    """Copy one collection's stores into `folder`, whole or not at all: the index first, the graph last.
 
     The statistics are rows of the host's database: back that up before this. Restoring is putting the folders
     in the places of OXIGRAPH_PATH and VECTOR_STORE_PATH; a sweep catches up what lags behind. A graph that is a
@@ -53,10 +54,14 @@ def backup(collection: str, folder: Path) -> BackedUp:
     if target.exists():
         raise Refused(f"{target} is there already; back up into a folder of its own")
     target.mkdir(parents=True)
-    with opening.existing(collection) as memory:
-        report = memory.upkeep.backup(target)
-    if not report.graph:
-        exporting.export(collection, target / "graph")
-    done = BackedUp(collection, target, report, exported=not report.graph)
-    (target / MANIFEST).write_text(json.dumps(done.summary(), indent=2, sort_keys=True) + "\n", "utf-8")
+    try:
+        with opening.existing(collection) as memory:
+            report = memory.upkeep.backup(target)
+        if not report.graph:
+            exporting.export(collection, target / "graph")
+        done = BackedUp(collection, target, report, exported=not report.graph)
+        (target / MANIFEST).write_text(json.dumps(done.summary(), indent=2, sort_keys=True) + "\n", "utf-8")
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)  # half a backup would stand in the way of the next
+        raise
     return done

@@ -249,6 +249,21 @@ def test_a_backup_overwrites_nothing(shed: CharacterMemory, manage: Manage, tmp_
     assert "is there already" in problem
 
 
+def test_half_a_backup_does_not_stand_in_the_way_of_the_next(
+    shed: CharacterMemory, manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Any, folder: Path) -> bool:
+        raise OSError(28, "No space left on device", str(folder))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(shed.stores.graph), "backup", full)
+        _, problem = manage("memory_backup", str(tmp_path / "copy"), fails=True)
+    assert "No space left" in problem
+    assert list((tmp_path / "copy").iterdir()) == []
+    manage("memory_backup", str(tmp_path / "copy"))
+    assert (tmp_path / "copy/shed/backup.json").is_file()
+
+
 def test_check_says_that_all_is_well(shed: CharacterMemory, manage: Manage) -> None:
     answer = manage("memory_check", json=True)
     assert answer["problems"] == []
