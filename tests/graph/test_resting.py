@@ -72,6 +72,19 @@ def test_a_process_keeps_sixteen_open() -> None:
     assert embedded._open_stores.most == MOST_OPEN == 16
 
 
+def test_a_store_that_is_opened_again_and_again_does_not_fill_the_disk_with_diaries(
+    limit: Limit, connect: Callable[[str], EmbeddedConnection]
+) -> None:
+    limit(1)
+    stores = [connect(name) for name in ("a", "b")]
+    add(stores[0], 1)
+    for _ in range(6):
+        assert [numbers(store) for store in stores] == [{1}, set()]
+    for store in stores:
+        diaries = {path.name for path in store.folder.glob("LOG*")}
+        assert "LOG" in diaries and len(diaries) == 1 + embedded.DIARIES_KEPT
+
+
 def test_those_used_longest_ago_rest_and_wake_with_all_they_hold(
     limit: Limit, connect: Callable[[str], EmbeddedConnection]
 ) -> None:
