@@ -8,13 +8,17 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from charactermemory.adapters.handles import HandleRegistry
+from pydantic import SecretStr
+
+from charactermemory.adapters.handles import HandleRegistry, fork_count
 from charactermemory.clock import Clock
 from charactermemory.config import Settings, validate_collection_name
+from charactermemory.config.settings import EmbeddingProviderName
 from charactermemory.errors import GraphWentBack, VectorDatabaseError
 from charactermemory.ports.embedding import EmbeddingProvider
 from charactermemory.ports.graph import GraphStore
@@ -154,22 +158,40 @@ def _embedder(settings: Settings, given: EmbeddingProvider | None) -> EmbeddingP
 
 
 def _configured_embedder(settings: Settings) -> EmbeddingProvider:
+    """Return the provider that the settings name, one for all memories of the process that name the same."""
+    settings.require_embedding()
+    given = (getattr(settings, name) for name in _EMBEDDING_SETTINGS)
+    return _shared_embedder(settings.provider, fork_count(), *given)
+
+
+_EMBEDDING_SETTINGS = (
+    "openai_api_key", "embedding_model", "openai_base_url", "embedding_max_retries", "embedding_model_path",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _shared_embedder(
+    provider: EmbeddingProviderName,
+    forks: int,
+    key: SecretStr | None,
+    model: str | None,
+    base_url: str | None,
+    max_retries: int,
+    path: Path | None,
+) -> EmbeddingProvider:
+    """Make a provider: it loads weights (WordLlama's take 40 MB and 0.2 s) or keeps connections of its own.
+
+    What a parent process made is not used in a child, where a lock of it may be held for good.
+    """
     from charactermemory.adapters import embedding
 
-    settings.require_embedding()
-    match settings.provider:
+    match provider:
         case "openai":
-            key = settings.openai_api_key
             return embedding.OpenAIEmbedding(
-                key.get_secret_value() if key else "",
-                settings.embedding_model or "",
-                base_url=settings.openai_base_url,
-                max_retries=settings.embedding_max_retries,
+                key.get_secret_value() if key else "", model or "", base_url=base_url, max_retries=max_retries
             )
         case "fastembed":
-            return embedding.FastEmbedEmbedding(
-                settings.embedding_model or "", settings.embedding_model_path or Path()
-            )
+            return embedding.FastEmbedEmbedding(model or "", path or Path())
         case "hashing":
             return embedding.HashingEmbedding()
         case "wordllama":

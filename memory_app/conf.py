@@ -62,7 +62,8 @@ class AppSettings(BaseModel):
     embedding_provider_factory: str | None = Field(
         None,
         description="Import string of a function without arguments that returns the embedding provider; "
-        "takes the place of EMBEDDING_PROVIDER and its settings.",
+        "takes the place of EMBEDDING_PROVIDER and its settings. It is called for each memory that is opened: "
+        "let it return the same object where that loads a model.",
     )
     api: Mapping[str, Any] = Field(
         {}, repr=False, description="Options of the HTTP API; a mapping with keys of its own (docs/api.md)."

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from charactermemory.adapters.embedding import HashingEmbedding
+from charactermemory import composition
+from charactermemory.adapters import handles
+from charactermemory.adapters.embedding import HashingEmbedding, wordllama
+from charactermemory.config import Settings
 from charactermemory.domain.kinds import RelationType
 from charactermemory.domain.repair import StatsUpdateMarker
 from charactermemory.errors import (
@@ -255,3 +258,38 @@ def test_an_open_that_fails_releases_what_it_opened(open_memory: Open, tmp_path:
     with pytest.raises(StoreError, match="taken"):
         open_memory(changes={"VECTOR_STORE_PATH": str(taken)})
     assert isinstance(open_memory(), CharacterMemory)
+
+
+def test_the_memories_of_a_process_load_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """WordLlama's takes 40 MB and 0.2 s, and a process may serve hundreds of characters."""
+    loads: list[str] = []
+    load = wordllama._load
+    monkeypatch.setattr(wordllama, "_load", lambda: loads.append("loaded") or load())
+    composition._shared_embedder.cache_clear()
+    mapping = {
+        "GRAPH_STORE_MODE": "in_memory",
+        "VECTOR_STORE_PATH": str(tmp_path),
+        "RETRIEVAL_STATS_STORE_MODE": "in_memory",
+        "EMBEDDING_PROVIDER": "wordllama",
+    }
+    for name in ("ada", "grace"):
+        with CharacterMemory.open(mapping, name) as memory:
+            assert memory.remember("The kettle whistles.").complete
+    assert loads == ["loaded"]
+
+
+@pytest.mark.parametrize(
+    "other", [{"OPENAI_API_KEY": "k2"}, {"OPENAI_BASE_URL": "http://b"}, {"EMBEDDING_MAX_RETRIES": 0}]
+)
+def test_memories_share_a_provider_only_where_all_its_settings_are_the_same(
+    other: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapping: dict[str, object] = {
+        "GRAPH_STORE_MODE": "in_memory", "VECTOR_STORE_PATH": "v", "EMBEDDING_PROVIDER": "openai",
+        "OPENAI_API_KEY": "k", "EMBEDDING_MODEL": "text-embedding-3-small",
+    }  # fmt: skip
+    made = composition._configured_embedder(Settings.from_mapping(mapping))
+    assert composition._configured_embedder(Settings.from_mapping(mapping)) is made
+    assert composition._configured_embedder(Settings.from_mapping(mapping | other)) is not made
+    monkeypatch.setattr(handles, "_forks", handles.fork_count() + 1)
+    assert composition._configured_embedder(Settings.from_mapping(mapping)) is not made

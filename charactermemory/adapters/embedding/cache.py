@@ -11,7 +11,7 @@ from threading import Lock
 from charactermemory.ports.embedding import EmbeddingProvider, Vector
 
 DEFAULT_CAPACITY = 512
-"""Queries kept; at 1,536 components of 8 bytes about 6 MiB per process."""
+"""Queries kept; at 1,536 components of 8 bytes about 6 MiB for each open memory."""
 
 
 class CachedQueries:
