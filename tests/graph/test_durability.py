@@ -9,8 +9,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from charactermemory.adapters.oxigraph.connection import ResponseLost
 from charactermemory.adapters.oxigraph.embedded import EmbeddedConnection
 from charactermemory.adapters.oxigraph.log_sync import LogSync
 from charactermemory.adapters.oxigraph.service import ServiceConnection
-from charactermemory.errors import StoreUnavailable
+from charactermemory.errors import DatabaseError, StoreUnavailable
 from charactermemory.testing.recording import Fault, RecordingConnection
 from charactermemory.testing.servers import OxigraphServer
 from tests.graph.processes import Script, run
@@ -515,3 +515,51 @@ def test_ten_thousand_commits_keep_the_log_and_the_time_to_reopen_bounded(tmp_pa
     started = time.monotonic()
     EmbeddedConnection(tmp_path, "ada").close()
     assert time.monotonic() - started < 5
+
+
+# --- damage ---
+
+
+def _without_current(folder: Path) -> None:
+    (folder / "CURRENT").unlink()
+
+
+def _with_a_cut_manifest(folder: Path) -> None:
+    [manifest] = folder.glob("MANIFEST-*")
+    os.truncate(manifest, 50)
+
+
+def _with_an_overwritten_table(folder: Path) -> None:
+    for table in folder.glob("*.sst"):
+        table.write_bytes(b"x" * table.stat().st_size)
+
+
+@pytest.mark.parametrize("damage", [_without_current, _with_a_cut_manifest, _with_an_overwritten_table])
+def test_a_damaged_folder_is_told_by_name_and_nothing_in_it_is_touched(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    with closing(EmbeddedConnection(tmp_path / "stores", "ada")) as connection:
+        connection.update("INSERT DATA { GRAPH <urn:g> { <urn:s> <urn:p> 1 } }")
+    folder, sound = tmp_path / "stores" / "ada", tmp_path / "sound"
+    shutil.copytree(folder, sound)
+    damage(folder)
+    tables = {path.name: path.read_bytes() for path in folder.glob("*.sst")}
+    assert tables
+    for _ in range(2):  # the engine would take a folder without CURRENT for a new one when asked again
+        with pytest.raises(DatabaseError, match=f"{folder} is damaged: .+ backup"):
+            EmbeddedConnection(tmp_path / "stores", "ada")
+    assert {path.name: path.read_bytes() for path in folder.glob("*.sst")} == tables
+    shutil.rmtree(folder)
+    shutil.copytree(sound, folder)
+    with closing(EmbeddedConnection(tmp_path / "stores", "ada")) as connection:
+        assert connection.ask("ASK { GRAPH <urn:g> { <urn:s> <urn:p> 1 } }")
+
+
+def test_a_folder_whose_making_was_cut_short_is_made_anew(tmp_path: Path) -> None:
+    with closing(EmbeddedConnection(tmp_path, "ada")):
+        pass
+    for path in (tmp_path / "ada").iterdir():
+        if path.suffix in (".sst", ".log") or path.name == "CURRENT":
+            path.unlink()
+    with closing(EmbeddedConnection(tmp_path, "ada")) as connection:
+        assert not connection.ask("ASK { ?s ?p ?o }")

@@ -45,7 +45,7 @@ class _Open:
 
     def __init__(self, folder: Path) -> None:
         self.engine = Engine(str(folder))
-        self.log = LogSync(folder, lambda: self.engine.store.flush())
+        self.log = LogSync(folder, self.engine.flush)
         self.users = 0
         self.broken = False
         self.rested = False
@@ -108,20 +108,29 @@ class SharedStore:
 
     def _open_engine(self) -> _Open:
         opened = None
+        if _headless(self.folder):
+            # The engine would begin a new store here, and delete the tables of the old one.
+            raise self._damaged("the engine's tables are there and its CURRENT is not")
         try:
             opened = _Open(self.folder)
             _drop_old_diaries(self.folder)
             if self._suspect:
                 # What the engine read back from its log may be on no disk; its tables are synced.
-                opened.engine.store.flush()
+                opened.engine.flush()
                 self._suspect = False
             return opened
         except OSError as error:
             if opened is not None:
                 opened.close()
             if "Corruption" in str(error):
-                raise DatabaseError(detail=f"{self.folder} is damaged: {error}") from error
+                raise self._damaged(str(error)) from error
             raise StoreUnavailable(store=STORE_NAME, detail=f"{self.folder}: {error}") from error
+
+    def _damaged(self, how: str) -> DatabaseError:
+        return DatabaseError(
+            detail=f"{self.folder} is damaged: {how}; move it away, and put the folder of a backup in its place "
+            "or import an export"
+        )
 
     @contextmanager
     def use(self) -> Iterator[_Open]:
@@ -166,7 +175,7 @@ class SharedStore:
                 return
             try:
                 if opened.begun:
-                    opened.engine.store.flush()
+                    opened.engine.flush()
             except OSError as error:
                 logger.warning("flushing the graph store under %s failed: %s", self.folder, error)
                 self._drop(opened)
@@ -201,7 +210,7 @@ class SharedStore:
             with self._calls:
                 opened.begun += 1
             try:
-                opened.engine.store.update(text)
+                opened.engine.update(text)
             except (SyntaxError, ValueError) as error:
                 with self._calls:
                     opened.begun -= 1
@@ -223,7 +232,7 @@ class SharedStore:
             marker = read_marker(self.folder, KIND) or {}
             folder.parent.mkdir(parents=True, exist_ok=True)
             with self.use() as opened:
-                opened.engine.store.backup(str(folder))
+                opened.engine.backup(str(folder))
             write_marker(folder, marker)
 
     def version(self) -> int | None:
@@ -247,13 +256,24 @@ class SharedStore:
         try:
             if opened is not None:
                 try:
-                    opened.engine.store.flush()
+                    opened.engine.flush()
                 except OSError as error:
                     raise DatabaseError(detail=f"the flush on close failed: {error}") from error
                 finally:
                     opened.close()
         finally:
             self.owner.release()
+
+
+def _headless(folder: Path) -> bool:
+    """Whether an engine's data lie in a folder without the file by which it finds them; opens none of them.
+
+    While a new store is made there is nothing in its log yet, and no table.
+    """
+    if (folder / "CURRENT").exists():
+        return False
+    logs = (log.stat().st_size for log in folder.glob("[0-9]*.log"))
+    return any(logs) or any(folder.glob("[0-9]*.sst"))
 
 
 def _drop_old_diaries(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import TypeVar
 
@@ -23,7 +24,13 @@ class Engine:
     """
 
     def __init__(self, path: str | None) -> None:
-        self._store: Store | None = Store(path)
+        """Open the files under `path`; None for a store in memory.
+
+        Raises:
+            OSError: the engine cannot, because of the disk or of what is on it.
+        """
+        with _failing():
+            self._store: Store | None = Store(path)
         self._occurring: set[tuple[NamedNode, Pattern]] = set()
 
     @property
@@ -36,6 +43,34 @@ class Engine:
         if self._store is None:
             raise DatabaseError(detail="the engine was closed during the call")
         return self._store
+
+    def update(self, text: str) -> None:
+        """Apply an update.
+
+        Raises:
+            SyntaxError, ValueError: it is refused.
+            OSError: the engine failed.
+        """
+        with _failing():
+            self.store.update(text)
+
+    def flush(self) -> None:
+        """Write everything into the tables, and those to the disk.
+
+        Raises:
+            OSError: the engine failed.
+        """
+        with _failing():
+            self.store.flush()
+
+    def backup(self, folder: str) -> None:
+        """Copy the files into a new folder.
+
+        Raises:
+            OSError: the engine failed.
+        """
+        with _failing():
+            self.store.backup(folder)
 
     def query(self, text: str) -> list[Row]:
         """See `Connection.query`."""
@@ -80,6 +115,15 @@ class Engine:
     def close(self) -> None:
         """Close the engine's files."""
         self._store = None
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Raise as OSError what pyoxigraph says in a RuntimeError: that files are damaged, and whatever else."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
 
 
 def _reading(call: Callable[[], Result]) -> Result:

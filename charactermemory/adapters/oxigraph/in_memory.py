@@ -52,8 +52,8 @@ class InMemoryConnection:
         with self._lock:
             self._running += 1
         try:
-            engine.store.update(text)
-        except (OSError, SyntaxError, ValueError, RuntimeError) as error:
+            engine.update(text)
+        except (OSError, SyntaxError, ValueError) as error:
             raise DatabaseError(detail=f"the update failed: {error}") from error
         finally:
             with self._lock:
