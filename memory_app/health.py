@@ -59,7 +59,10 @@ class Health:
 
 
 def report() -> Health:
-    """Ask the database and the memories that this process has open; none is opened for it."""
+    """Ask the database and the memories that this process has open.
+
+    None is opened for it, but one that the process was asked for and could not open is tried again.
+    """
     try:
         now = database_now()
         checks = {"database": Check(True, critical=True), **_repairs(now), **_breakers(now)}
@@ -68,6 +71,8 @@ def report() -> Health:
         return Health({"database": Check(False, type(error).__name__, critical=True)})
     for collection in runtime.open_collections():
         checks |= _collection(collection, recorded.get(collection, ""))
+    for collection in runtime.refused_collections():
+        checks |= _refused(collection, recorded.get(collection, ""))
     return Health(checks)
 
 
@@ -119,6 +124,17 @@ def _collection(name: str, recorded: str) -> dict[str, Check]:
             checks[f"collection.{name}.{part}"] = Check(False, error.code)
     checks[f"collection.{name}.commits"] = _commits(stores, seen > head)
     return checks
+
+
+def _refused(name: str, recorded: str) -> dict[str, Check]:
+    """Try to open it; no server, or another process in the way, is in everybody's, a damaged folder in its own."""
+    try:
+        runtime.get_memory(name)
+    except CollectionArchived:
+        return {}
+    except CharacterMemoryError as error:
+        return {f"collection.{name}.opened": Check(False, error.code, critical=error.retryable)}
+    return _collection(name, recorded)
 
 
 def _commits(stores: Stores, doubtful: bool) -> Check:

@@ -131,6 +131,12 @@ def open_collections() -> tuple[str, ...]:
         return tuple(sorted(name for name, entry in _entries.items() if entry.memory is not None))
 
 
+def refused_collections() -> tuple[str, ...]:
+    """Return the sorted names of those that `get_memory` was asked for in this process and does not have open."""
+    with _lock:
+        return tuple(sorted(name for name, entry in _entries.items() if entry.memory is None))
+
+
 def close_memories() -> None:
     """Close every memory that `get_memory` opened, what looks after them, and the connections of their leases.
 

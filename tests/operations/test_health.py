@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from django.test import Client
 from django.utils import timezone
 
 from charactermemory import CharacterMemory
-from charactermemory.errors import StoreUnavailable
-from memory_app import health
+from charactermemory.errors import NotAStore, StoreInUse, StoreUnavailable
+from memory_app import health, runtime
 from memory_app.models import MemoryCollection, RepairMarker
+from memory_app.observed import ObservedMemory
 from memory_app.operations import repair
 from memory_app.repairs import breaker, queue
 from tests.repairs.world import OUTAGE, POLICY, TOO_LONG, failure
@@ -76,6 +78,36 @@ def test_a_graph_that_is_out_makes_it_unready(
     assert answer.status_code == 503
     assert answer.json()["checks"]["collection.shed.graph"]["detail"] == "store_unavailable"
     assert "secret" not in answer.content.decode()
+
+
+def test_a_memory_that_could_not_be_opened_is_told_until_it_can_be(
+    shed: CharacterMemory, client: Client, mapping: dict[str, Any]
+) -> None:
+    folder = Path(mapping["OXIGRAPH_PATH"]) / "cellar"
+    folder.mkdir()
+    (folder / "notes.txt").touch()
+    with pytest.raises(NotAStore):
+        runtime.get_memory("cellar")
+    answer = client.get("/ready/")
+    assert (answer.status_code, wrong()) == (200, {"collection.cellar.opened"}), "the others can be served"
+    assert answer.json()["checks"]["collection.cellar.opened"]["detail"] == "not_a_store"
+    (folder / "notes.txt").unlink()
+    assert wrong() == set()
+    assert runtime.open_collections() == ("cellar", "shed")
+
+
+def test_a_store_that_another_process_holds_makes_it_unready(
+    mapping: dict[str, Any], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(*_: object, **__: object) -> None:
+        raise StoreInUse(store="graph store", detail="", path="/x", holder="process 7")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ObservedMemory, "open", held)
+        with pytest.raises(StoreInUse):
+            runtime.get_memory("shed")
+        assert client.get("/ready/").status_code == 503
+    assert client.get("/ready/").status_code == 200
 
 
 def test_a_database_that_is_out_makes_it_unready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
