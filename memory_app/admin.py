@@ -5,6 +5,7 @@ Requeue and cancel are actions behind a permission of their own, and call what t
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from django.contrib import admin, messages
@@ -13,6 +14,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from charactermemory.domain.kinds import RelationType
+from charactermemory.ids import ObjectType
 from memory_app.models import (
     EntityEdge,
     EntityRelationCount,
@@ -27,7 +30,7 @@ from memory_app.operations import repair
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """Shows rows and changes none; large tables are counted only when asked for."""
+    """Shows rows and changes none; counts what was found, and never all rows besides."""
 
     show_full_result_count = False
     list_per_page = 50
@@ -43,6 +46,38 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Nobody deletes."""
         return False
+
+
+class ByToken(admin.SimpleListFilter):
+    """Filters by a column of tokens, and offers them all; Django would read the whole table for those in use."""
+
+    tokens: type[StrEnum]
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        """Return every token."""
+        return [(token.value, token.value) for token in self.tokens]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows with the token chosen."""
+        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
+
+
+class ByObjectType(ByToken):
+    """By the object's type."""
+
+    title, parameter_name, tokens = _("object type"), "object_type", ObjectType
+
+
+class ByHubType(ByToken):
+    """By the hub's type."""
+
+    title, parameter_name, tokens = _("hub type"), "hub_type", ObjectType
+
+
+class ByRelation(ByToken):
+    """By the relation."""
+
+    title, parameter_name, tokens = _("relation"), "relation", RelationType
 
 
 @admin.register(RepairMarker)
@@ -120,7 +155,7 @@ class MemoryStateAdmin(ReadOnlyAdmin):
     """Objects as recall's statistics have them."""
 
     list_display = ("collection", "object_type", "object_id", "standing", "salience", "memory_time")
-    list_filter = ("object_type", "standing")
+    list_filter = (ByObjectType, "standing")
     search_fields = ("=object_id", "=collection")
 
 
@@ -129,14 +164,14 @@ class EntityEdgeAdmin(ReadOnlyAdmin):
     """Edges between hubs and objects."""
 
     list_display = ("collection", "hub_type", "hub_id", "relation", "object_type", "object_id", "standing")
-    list_filter = ("hub_type", "relation", "object_type")
+    list_filter = (ByHubType, ByRelation, ByObjectType)
     search_fields = ("=hub_id", "=object_id", "=collection")
 
 
 class CountAdmin(ReadOnlyAdmin):
     """Counters."""
 
-    list_filter = ("relation", "object_type")
+    list_filter = (ByRelation, ByObjectType)
     search_fields = ("=collection",)
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from memory_app.models import RepairMarker, RetrievalEvent
@@ -102,3 +104,25 @@ def test_seeing_the_list_is_not_enough_to_act(client: Client, rows: None, action
 def test_without_any_permission_there_is_no_list(client: Client, rows: None) -> None:
     staff(client)
     assert client.get(reverse(LIST)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("model", "parameter", "token"),
+    [
+        ("memorystate", "object_type", "episode"),
+        ("entityedge", "hub_type", "entity"),
+        ("entityedge", "relation", "about"),
+        ("entityrelationcount", "object_type", "derived_memory"),
+        ("globalrelationcount", "relation", "involves"),
+    ],
+)
+def test_the_filters_of_the_statistics_offer_every_token_without_reading_the_table(
+    admin_client: Client, model: str, parameter: str, token: str
+) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        answer = admin_client.get(reverse(f"admin:memory_app_{model}_changelist"), {parameter: token})
+    assert f"?{parameter}={token}" in answer.content.decode()
+    own = [query["sql"] for query in asked if f'FROM "memory_app_{model}"' in query["sql"]]
+    assert own
+    assert not any("DISTINCT" in sql for sql in own)
+    assert all(f"\"{parameter}\" = '{token}'" in sql for sql in own)
