@@ -10,6 +10,7 @@ from charactermemory.client import requests
 from charactermemory.client.failures import failure, says_absent
 from charactermemory.client.models import Prompt
 from charactermemory.client.requests import Request
+from charactermemory.config import validate_collection_name
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.errors import StoreUnavailable
 from charactermemory.ids import MemoryObjectRef
@@ -50,7 +51,11 @@ class AsyncMemoryClient:
             api_key: the key that is sent; None where the transport signs in.
             timeout: seconds that each step of a request may take.
             transport: carries the requests instead of the network.
+
+        Raises:
+            OutOfDomain: no collection can have this name.
         """
+        validate_collection_name(collection)  # it becomes part of addresses
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self.collection = collection
         self._http = httpx.AsyncClient(

@@ -33,6 +33,7 @@ from charactermemory.errors import (
     DeterministicIdCollision,
     GraphExpansionRootNotFound,
     InvalidInput,
+    OutOfDomain,
     StoreUnavailable,
     VectorDatabaseError,
     WritePlanValidationRejected,
@@ -43,6 +44,13 @@ from tests.support.plans import AT, belief, episode, episode_ref, memory_ref, no
 
 URL = "http://testserver/api/v1"
 SAID = SourceProvenanceReference(external_refs=(ExternalSourceReference(raw_ref="chat 2"),))
+
+
+@pytest.mark.parametrize("kind", [MemoryClient, AsyncMemoryClient])
+@pytest.mark.parametrize("name", ["../admin", "ada/objects", "ada?x=", "Ada", ""])
+def test_a_client_asks_for_no_collection_that_cannot_be(kind: Any, name: str) -> None:
+    with pytest.raises(OutOfDomain, match="collection_name"):
+        kind(URL, name, "cm_key")
 
 
 class Awaited:
