@@ -86,14 +86,14 @@ def forget(stores: Stores, draft: ForgetMemoryDraft) -> LifecycleMutationOutcome
 
 
 def _batch(stores: Stores, draft: ForgetMemoryDraft, plan: _Plan) -> WriteBatch:
-    now = stores.clock()
+    now, targets = stores.clock(), set(draft.targets)
     event = LifecycleEvent(
         id=new_id(),
         operation="forget",
         at=now,
         rationale=draft.rationale,
         requested_by=draft.requested_by,
-        targets=tuple(sorted(set(draft.targets))),
+        targets=tuple(sorted(targets)),
         suppresses=plan.suppress,
     )
     return WriteBatch(
@@ -101,7 +101,7 @@ def _batch(stores: Stores, draft: ForgetMemoryDraft, plan: _Plan) -> WriteBatch:
         plan_digest=digest(draft),
         at=now,
         event=event,
-        requires=tuple(("forget_target", ref) for ref in plan.suppress if ref in draft.targets),
+        requires=tuple(("forget_target", ref) for ref in plan.suppress if ref in targets),
         touched=plan.suppress,
     )
 

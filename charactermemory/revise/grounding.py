@@ -62,9 +62,11 @@ def replacement_ids(draft: CorrectMemoryDraft) -> tuple[MemoryId, ...]:
     seed = seed_of(draft)
     given = [item.id for item in draft.replacement_derived_memories] or [None]
     ids = tuple(id_ or replacement_id(seed, index) for index, id_ in enumerate(given))
+    seen: set[MemoryId] = set()
     for id_ in ids:
-        if ids.count(id_) > 1:
+        if id_ in seen:
             raise ReplacementIdentityConflict(id_, "duplicate_in_plan")
+        seen.add(id_)
     return ids
 
 

@@ -10,8 +10,8 @@ from threading import Lock
 
 from charactermemory.ports.embedding import EmbeddingProvider, Vector
 
-DEFAULT_CAPACITY = 512
-"""Queries kept; at 1,536 components of 8 bytes about 6 MiB for each open memory."""
+DEFAULT_CAPACITY = 64
+"""Queries kept for each memory, of which a process may have hundreds; at 1,536 components of 8 bytes 0.8 MB."""
 
 
 class CachedQueries:
