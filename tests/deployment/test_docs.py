@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from django.apps import apps
 from django.core.management import get_commands
 
 from config.environment import memory_settings
 from memory_app import tasks
 from memory_app.conf import known_keys
+from memory_app.models import (
+    EntityEdge,
+    EntityRelationCount,
+    GlobalRelationCount,
+    MemoryState,
+    StatisticsHealth,
+    WriterLease,
+)
 from memory_app.schedule import BEAT_SCHEDULE
 from tests.deployment.test_compose import DOCKERFILE, ENVIRONMENT, SERVICES
 
@@ -55,3 +64,20 @@ def test_its_ports_are_those_of_the_compose_file() -> None:
     for name in ("redis", "qdrant", "oxigraph"):
         assert f"{name}:{rows[name]}" in addresses
     assert "EXPOSE 8000" in DOCKERFILE and "EXPOSE 7878" in DOCKERFILE
+
+
+def test_erasing_names_every_table_that_keeps_rows_of_a_collection() -> None:
+    section = TEXT.partition("## Erasing a memory")[2].partition("\n## ")[0]
+    emptied = {
+        EntityEdge,
+        EntityRelationCount,
+        GlobalRelationCount,
+        MemoryState,
+        StatisticsHealth,
+        WriterLease,
+    }
+    models = set(apps.get_app_config("memory_app").get_models()) - emptied
+    keeping = {model for model in models if "collection" in {field.name for field in model._meta.fields}}
+    assert {model.__name__ for model in keeping} >= {"ExternalKey", "RepairMarker"}
+    for model in keeping:
+        assert f"`{model.__name__}`" in section, model
