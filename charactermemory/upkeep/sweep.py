@@ -79,7 +79,7 @@ def sweep(
         stores: the bundle.
         parked: objects that the index cannot hold for a permanent cause; they are not tried and hold up no mark.
         waiting: objects whose index entry a repair queue tries by its own schedule; they are not tried here
-            and hold the mark up.
+            and hold the mark up, parked ones among them too.
 
     Raises:
         StoreError: a store could not be read, or its mark not be written.

@@ -68,7 +68,7 @@ class Sweeper:
                 memory.upkeep.rebuild_statistics()
             dead = queue.objects(collection, "vector", RepairMarker.Status.DEAD)
             waiting = queue.objects(collection, "vector", *RepairMarker.OPEN)
-            report = memory.upkeep.sweep(parked=dead - waiting, waiting=waiting)
+            report = memory.upkeep.sweep(parked=dead, waiting=waiting)
             self._record(collection, report)
             return report
 

@@ -235,6 +235,11 @@ def test_collections_are_created_listed_and_archived(api: Api) -> None:
     assert grace.get("/collections/grace").json["archived"] is True
 
 
+def test_a_key_lists_the_collections_that_it_opens_and_no_others_of_its_user(api: Api) -> None:
+    MemoryCollection.objects.create(name="grace", owner=MemoryCollection.objects.get().owner)
+    assert [item["name"] for item in api.get("/collections").json["results"]] == ["ada"]
+
+
 def test_a_tenant_lists_its_own_collections(api: Api, tenant: Tenant) -> None:
     reader = tenant("bob", operator=False)
     assert [item["name"] for item in reader.get("/collections").json["results"]] == ["bob"]

@@ -238,8 +238,10 @@ def test_staff_with_permissions_reach_every_collection(api: Api) -> None:
     client.force_login(staff)
     session = Api("ada", client=client)
     assert session.get("statistics").status == 404
+    assert session.get("/collections").json["results"] == []
     permit(staff, "view_memory_content")
     assert session.get("statistics").status == 200
+    assert [item["name"] for item in session.get("/collections").json["results"]] == ["ada"]
     assert session.post("plans", {"content": "a"}).status == 403
     permit(staff, "write_memory")
     assert session.post("plans", {"content": "a"}).status == 200
@@ -264,6 +266,13 @@ def test_too_many_requests_wait(api: Api, settings: Any) -> None:
     assert 0 < int(refused.headers["Retry-After"]) <= 60
     assert api.post("plans", {"content": "a"}).status == 200
     assert api.get("/health").status == 200
+
+
+def test_nobody_waits_for_the_requests_of_somebody_else(api: Api, tenant: Tenant, settings: Any) -> None:
+    rates = {"memory_read": "1/min"}
+    settings.CHARACTER_MEMORY = {**settings.CHARACTER_MEMORY, "API": {"THROTTLE_RATES": rates}}
+    assert [api.get("statistics").status for _ in range(2)] == [200, 429]
+    assert tenant("bob").get("statistics").status == 200
 
 
 class NobodyWrites(AccessPolicy):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -265,6 +267,25 @@ def test_statistics_and_vectors_break_apart(world: World, monkeypatch: pytest.Mo
     assert breaker.states(world.clock.now) == {"vector": "closed", "statistics": "open"}
     world.clock.forward(30)
     assert world.run().succeeded == 3
+
+
+def test_after_an_outage_a_store_that_had_answered_is_tried_with_one_row_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember_failing(world, 9)
+    sizes: list[int] = []
+    embed = world.provider.bulk_generate_embeddings
+
+    def ask(texts: Sequence[str]) -> list[list[float]]:
+        sizes.append(len(texts))
+        world.provider.error = OUTAGE if len(sizes) > 1 else None
+        return embed(texts)
+
+    monkeypatch.setattr(world.provider, "bulk_generate_embeddings", ask)
+    worker = world.worker()
+    worker.policy = replace(POLICY, batch=3)
+    worker.run()
+    assert sizes == [1, 2, 1], "one alone, the rest of its claim, and then one alone once more"
 
 
 def test_a_run_of_one_collection_leaves_the_others(world: World) -> None:
