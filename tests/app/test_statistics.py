@@ -19,7 +19,10 @@ from charactermemory.testing.statistics_contract import (
     state,
 )
 from memory_app.models import EntityRelationCount
-from memory_app.statistics import OrmStatistics
+from memory_app.statistics import OrmStatistics, rebuilding
+from memory_app.statistics.merging import merge
+from memory_app.statistics.rows import Generation
+from memory_app.transactions import writing
 from tests.support.plans import memory_ref
 
 
@@ -57,6 +60,19 @@ def test_a_call_is_one_query_whatever_the_number_of_hubs(database: str, closing_
         assert set(hints) == set(others[:3]) <= set(best.hints)
         asked.append(len(queries))
     assert asked == [3, 3]
+
+
+def test_a_rebuild_that_gives_up_takes_no_rows_of_one_that_began_since(
+    database: str, closing_threads: None
+) -> None:
+    store = OrmStatistics("contract", database)
+    first = rebuilding._begin(database, "contract")
+    second = rebuilding._begin(database, "contract")
+    with writing(database):
+        merge(Generation(database, "contract", second), about(notion(7), state(memory_ref(1))))
+    rebuilding._abandon(database, "contract", first)
+    rebuilding._switch(database, "contract", second, 1)
+    assert store.states([memory_ref(1)]).keys() == {memory_ref(1)}
 
 
 def test_the_best_of_a_hub_are_read_off_the_index_in_order(database: str, closing_threads: None) -> None:

@@ -70,6 +70,20 @@ def test_it_shows_what_came_back_why_and_what_was_left_out_and_why(
     assert "stolen" not in out and err == ""
 
 
+def test_what_took_a_beliefs_place_and_was_forgotten_is_not_told(
+    harmonium: dict[str, str], manage: Manage
+) -> None:
+    with open_memory("shed") as memory:
+        found = memory.retrieve("harmonium").pack.derived_memories
+        (new,) = (item.memory.ref for item in found if "one reed" in item.memory.text)
+        memory.forget(ForgetMemoryDraft.suppress(new, "it was wrong too"))
+    out, _ = manage("recall", "What does the harmonium lack?", collection="shed")
+    left_out = [line.strip() for line in out.splitlines()]
+    assert any(line.startswith("superseded") and "lacks nine reeds" in line for line in left_out)
+    assert "what took its place was forgotten" in left_out
+    assert "one reed" not in out
+
+
 def test_limit_bounds_every_section(harmonium: dict[str, str], manage: Manage) -> None:
     shown = {n: manage("recall", "harmonium", collection="shed", limit=n)[0] for n in (1, 4)}
     said = {n: sum(line.startswith("  observation") for line in out.splitlines()) for n, out in shown.items()}

@@ -156,3 +156,16 @@ def test_an_export_overwrites_nothing(shed: CharacterMemory, manage: Manage, tmp
     answer, problem = manage("memory_export", str(tmp_path / "out"), json=True, fails=True)
     assert answer["exports"] == []
     assert "is there already" in problem
+
+
+def test_half_an_export_does_not_stand_in_the_way_of_the_next(
+    shed: CharacterMemory, manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(draft: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device", str(target))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exporting.os, "replace", full)
+        manage("memory_export", str(tmp_path / "out"), fails=True)
+    assert list((tmp_path / "out").iterdir()) == []
+    exported(manage, tmp_path / "out")

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from charactermemory import CharacterMemory
 from charactermemory.errors import NotAStore, StoreInUse, StoreUnavailable
+from charactermemory.ports.vectors import Cursor
 from memory_app import health, runtime
 from memory_app.models import MemoryCollection, RepairMarker
 from memory_app.observed import ObservedMemory
@@ -153,6 +154,14 @@ def test_a_graph_that_went_back_is_told(shed: CharacterMemory, monkeypatch: pyte
         f"graph_went_back: they end at {head - 1}, and {head} was seen",
         False,
     )
+
+
+def test_a_graph_that_lost_what_a_store_had_begun_to_reflect_is_told_too(
+    shed: CharacterMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = shed.stores.graph.head()
+    monkeypatch.setattr(shed.stores.vectors, "cursor", lambda: Cursor(applied=head, high=head + 1))
+    assert "collection.shed.commits" in wrong()
 
 
 def test_a_commit_between_two_reads_of_a_check_is_no_graph_that_went_back(
