@@ -70,7 +70,7 @@ def short_form() -> qdrant_edge.TurboQuantQuantizationConfig:
     """Return the engine's configuration of it; each vector's depends on nothing but the vector."""
     import qdrant_edge as qe
 
-    return qe.TurboQuantQuantizationConfig(bits=qe.TurboQuantBitSize.Bits8)
+    return qe.TurboQuantQuantizationConfig(bits=qe.TurboQuantBitSize.Bits8, memory=qe.Memory.Cold)
 
 
 def _looked_at(limit: int) -> int:

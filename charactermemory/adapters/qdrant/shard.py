@@ -22,6 +22,7 @@ from charactermemory.ports.vectors import Cursor, HybridHits, VectorRecord
 
 from .glance import Glance, short_form
 from .lexical import SPARSE_NAME, Lexical, Terms
+from .page_cache import read_through
 from .records import (
     CURSOR_POINT,
     IDENTITY_FIELDS,
@@ -55,6 +56,9 @@ _known: dict[tuple[int, int], Identity] = {}
 _generations = count()
 
 _FACET_LIMIT = 64
+
+SEGMENTS = "segments"
+"""Where in its folder the engine keeps what it searches; beside it is its log."""
 
 
 @contextmanager
@@ -92,19 +96,23 @@ class EdgeGeneration:
 
     @classmethod
     def create(cls, folder: Path, collection: str, size: int) -> EdgeGeneration:
-        """Make an empty shard in `folder`, which must not exist, and make it durable."""
+        """Make an empty shard in `folder`, which must not exist, and make it durable.
+
+        Nothing of it is brought into memory by the engine; see `page_cache`.
+        """
         import qdrant_edge as qe
 
         config = qe.EdgeConfig(
             vectors=qe.EdgeVectorParams(
-                size=size, distance=qe.Distance.Cosine, quantization_config=short_form()
+                size=size,
+                distance=qe.Distance.Cosine,
+                quantization_config=short_form(),
+                memory=qe.Memory.Cold,
             ),
             sparse_vectors={SPARSE_NAME: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)},
             # Never build an approximate index, whose results depend on the order of building.
             optimizers=qe.EdgeOptimizersConfig(indexing_threshold=0),
-            # Read with the vectors when the shard is loaded: by default the engine keeps payloads out of the
-            # system's cache, and the first look at each costs a read of the disk, 3 ms a search.
-            payload_memory=qe.Memory.Cached,
+            payload_memory=qe.Memory.Cold,
         )
         with engine_errors():
             shard = qe.EdgeShard.create(str(folder), config)
@@ -122,7 +130,9 @@ class EdgeGeneration:
         import qdrant_edge as qe
 
         with engine_errors():
-            return cls(collection, size, qe.EdgeShard.load(str(folder)))
+            shard = qe.EdgeShard.load(str(folder))
+        read_through(folder / SEGMENTS)
+        return cls(collection, size, shard)
 
     # --- reading ---------------------------------------------------------------------------------
 
