@@ -157,13 +157,6 @@ def test_a_point_that_cannot_be_read_fails_every_search(open_edge):
             index.search(ONE, None, 5, EVERY_TYPE)
 
 
-def test_payloads_are_read_when_the_shard_is_loaded(open_edge, root):
-    """Else the first look at each would wait for the disk."""
-    open_edge().write([record(1, ONE, "dog")], [], 1)
-    (segment,) = (root / "contract" / "gen-000001" / "shard" / "segments").glob("*/segment.json")
-    assert json.loads(segment.read_text())["config"]["payload_storage_type"] == {"type": "in_ram_mmap"}
-
-
 @pytest.fixture
 def known(monkeypatch):
     known = {}
