@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,9 @@ from charactermemory import CharacterMemoryError
 from charactermemory.domain.counted import counted
 from charactermemory.ports.stores import Stores
 from charactermemory.upkeep.verify import went_back
-from memory_app import runtime
+from memory_app import runtime, writable
+from memory_app.checks import embedded_folders
+from memory_app.conf import app_settings
 from memory_app.errors import CollectionArchived
 from memory_app.models import MemoryCollection, RepairMarker
 from memory_app.repairs import breaker
@@ -21,6 +24,11 @@ from memory_app.repairs.clock import database_now
 
 BACKLOG_SECONDS = 900.0
 """A repair that is open for longer than this makes the deployment unwell (field reports C04)."""
+
+
+ROOM_BYTES = 256 * 2**20
+"""Less room on the disk of an embedded store makes the deployment unwell. An index is mapped files that take their
+room as they fill, some 140 MB of a new one; where there is none left the system ends the process (SIGBUS)."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ def report() -> Health:
     """
     try:
         now = database_now()
-        checks = {"database": Check(True, critical=True), **_repairs(now), **_breakers(now)}
+        checks = {"database": Check(True, critical=True), **_repairs(now), **_breakers(now), **_disks()}
         recorded = dict(MemoryCollection.objects.values_list("name", "embedding_fingerprint"))
     except DatabaseError as error:
         return Health({"database": Check(False, type(error).__name__, critical=True)})
@@ -98,6 +106,22 @@ def _breakers(now: datetime) -> dict[str, Check]:
     return {
         f"breaker.{store}": Check(state == "closed", state) for store, state in breaker.states(now).items()
     }
+
+
+def _disks() -> dict[str, Check]:
+    try:
+        folders = embedded_folders(app_settings())
+    except CharacterMemoryError as error:
+        return {"settings": Check(False, error.code, critical=True)}
+    checks = {}
+    for key, folder in folders.items():
+        try:
+            free = shutil.disk_usage(writable.nearest(folder)).free
+        except OSError as error:
+            checks[f"disk.{key}"] = Check(False, type(error).__name__)
+        else:
+            checks[f"disk.{key}"] = Check(free >= ROOM_BYTES, f"{free // 2**20} MiB free", free)
+    return checks
 
 
 def _collection(name: str, recorded: str) -> dict[str, Check]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def in_the_way(folder: Path) -> Path | None:
     """Return what stands where `folder`, or one above it, would have to be and is no folder; None if nothing."""
-    found = _nearest(folder)
+    found = nearest(folder)
     return None if found.is_dir() else found
 
 
@@ -17,7 +17,7 @@ def closed(folder: Path) -> Path | None:
 
     Folders in it are one a collection, and another user may have made one of them.
     """
-    found = _nearest(folder)
+    found = nearest(folder)
     if not may_write(found):
         return found
     if found != folder:
@@ -32,6 +32,6 @@ def may_write(path: Path) -> bool:
     return os.access(path, os.R_OK | os.W_OK | os.X_OK)
 
 
-def _nearest(path: Path) -> Path:
+def nearest(path: Path) -> Path:
     """Return `path`, or the next above it that is there; a link to nowhere is there."""
     return next(above for above in (path, *path.parents) if os.path.lexists(above))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,6 +110,29 @@ def test_a_store_that_another_process_holds_makes_it_unready(
             runtime.get_memory("shed")
         assert client.get("/ready/").status_code == 503
     assert client.get("/ready/").status_code == 200
+
+
+def test_a_disk_that_is_nearly_full_is_told_before_it_ends_the_process(
+    mapping: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Path] = []
+
+    def usage(folder: Path) -> Any:
+        asked.append(folder)
+        return SimpleNamespace(free=100 * 2**20)
+
+    monkeypatch.setattr("shutil.disk_usage", usage)
+    assert wrong() == {"disk.OXIGRAPH_PATH", "disk.VECTOR_STORE_PATH"}
+    assert all(folder.exists() for folder in asked), "the folders of the stores are not there yet"
+    report = health.report()
+    assert report.ready and report.checks["disk.OXIGRAPH_PATH"].detail == "100 MiB free"
+
+
+def test_settings_that_cannot_be_used_make_it_unready(client: Client, settings: Any) -> None:
+    settings.CHARACTER_MEMORY = {"GRAPH_STORE_MODE": "sqlite"}
+    answer = client.get("/ready/")
+    assert (answer.status_code, wrong()) == (503, {"settings"})
+    assert answer.json()["checks"]["settings"]["detail"] == "config_out_of_domain"
 
 
 def test_a_database_that_is_out_makes_it_unready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
