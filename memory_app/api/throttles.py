@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from rest_framework.request import Request
@@ -10,9 +11,14 @@ from rest_framework.throttling import SimpleRateThrottle
 from memory_app.api.authentication import principal_of
 from memory_app.api.options import ApiOptions
 
+logger = logging.getLogger(__name__)
+
 
 class ScopeThrottle(SimpleRateThrottle):
-    """Counts in Django's default cache: approximate, and for each process alone where that is local memory."""
+    """Counts in Django's default cache: approximate, and for each process alone where that is local memory.
+
+    Without the cache nothing is counted: a memory that needs no other server is not out because of it.
+    """
 
     def __init__(self) -> None:
         """Read no rate yet: it depends on the operation."""
@@ -27,7 +33,11 @@ class ScopeThrottle(SimpleRateThrottle):
         if self.rate is None:
             return True
         self.num_requests, self.duration = self.parse_rate(self.rate)
-        return super().allow_request(request, view)
+        try:
+            return bool(super().allow_request(request, view))
+        except Exception as error:  # cache backends have no error in common; its text may hold an address
+            logger.warning("requests are not counted, for the cache failed: %s", type(error).__name__)
+            return True
 
     def get_cache_key(self, request: Request, view: Any) -> str:
         """Count by principal; whoever is not signed in is refused elsewhere."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.cache.backends.base import BaseCache
 from django.core.handlers.wsgi import WSGIRequest
 from django.test import Client, RequestFactory
 from django.utils import timezone
@@ -266,6 +267,26 @@ def test_too_many_requests_wait(api: Api, settings: Any) -> None:
     assert 0 < int(refused.headers["Retry-After"]) <= 60
     assert api.post("plans", {"content": "a"}).status == 200
     assert api.get("/health").status == 200
+
+
+class GoneCache(BaseCache):
+    """A cache whose server does not answer."""
+
+    def __init__(self, location: str, params: dict[str, Any]) -> None:
+        super().__init__(params)
+
+    def get(self, *_: Any, **__: Any) -> Any:
+        raise ConnectionError("redis://user:secret@cache:6379 refused")
+
+
+def test_a_cache_that_is_out_takes_the_counting_with_it_and_not_the_memory(
+    api: Api, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.CACHES = {"default": {"BACKEND": "tests.api.test_requests.GoneCache"}}
+    assert api.get("statistics").status == 200
+    assert api.post("remember", {"content": "It rained."}).status == 201
+    assert "requests are not counted, for the cache failed: ConnectionError" in caplog.messages
+    assert "secret" not in caplog.text
 
 
 def test_nobody_waits_for_the_requests_of_somebody_else(api: Api, tenant: Tenant, settings: Any) -> None:
