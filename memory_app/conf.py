@@ -5,6 +5,7 @@ Its keys are those of the core (`charactermemory.Settings`) and those below. Not
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
@@ -156,6 +157,15 @@ def reload() -> None:
 _lock = threading.Lock()
 _read: tuple[Mapping[str, object], AppSettings] | None = None
 """A copy of the dict, for a change inside it has no signal, and what it says."""
+
+
+def _after_fork_in_child() -> None:
+    """Another thread of the parent, which is not here to give the lock back, may have held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _embedded(core: Settings) -> bool:

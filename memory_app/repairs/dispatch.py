@@ -195,6 +195,15 @@ _lock = threading.Lock()
 _chosen: tuple[str, Dispatcher] | None = None
 
 
+def _after_fork_in_child() -> None:
+    """Neither the parent's thread nor whoever held a lock of its is here."""
+    global _lock, _chosen
+    _lock, _chosen = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def dispatcher() -> Dispatcher:
     """Return the dispatcher that `DISPATCH` names."""
     global _chosen

@@ -174,6 +174,8 @@ def test_neither_django_nor_an_import_opens_anything(postgres_server: PostgresSe
 
 
 FORKED = """
+import signal
+import threading
 from django.conf import settings
 settings.CHARACTER_MEMORY = {
     "OXIGRAPH_PATH": sys.argv[1] + "/oxigraph", "VECTOR_STORE_PATH": sys.argv[1] + "/vectors",
@@ -181,11 +183,21 @@ settings.CHARACTER_MEMORY = {
 }
 from django.core.management import call_command
 from charactermemory.errors import StoreForkedError
+from memory_app import conf
+from memory_app.repairs import dispatch
 from memory_app.runtime import get_memory, open_collections
 if sys.argv[2] == "opened":
     get_memory("shed")
+holding, done = threading.Event(), threading.Event()
+def hold():
+    with conf._lock, dispatch._lock:
+        holding.set()
+        done.wait()
+threading.Thread(target=hold).start()  # reads the settings, or chooses who repairs, at that moment
+holding.wait()
 child = os.fork()
 if not child:
+    signal.alarm(20)
     try:
         get_memory("shed").remember("The heater ticks.")
         say(f"remembered {open_collections()}")
@@ -193,6 +205,7 @@ if not child:
         say(f"refused {error.owner_pid == os.getppid()} {open_collections()}")
     os._exit(0)
 say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set()
 """
 
 
