@@ -7,12 +7,11 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from charactermemory.client import requests
-from charactermemory.client.failures import failure, says_absent
+from charactermemory.client.failures import read, unreachable
 from charactermemory.client.models import Prompt
 from charactermemory.client.requests import Request
 from charactermemory.config import validate_collection_name
 from charactermemory.domain.lifecycle import Stored
-from charactermemory.errors import StoreUnavailable
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.outcome import RetrievalOutcome
@@ -89,14 +88,9 @@ class AsyncMemoryClient:
                 content=request.content,
                 headers=request.headers,
             )
-        except httpx.TransportError as error:
-            raise StoreUnavailable("memory server", f"{type(error).__name__}: {error}") from error
-        if answer.is_success:
-            return request.read(answer.content)
-        problem = failure(answer.status_code, answer.content, answer.headers.get("X-Request-ID", "unknown"))
-        if request.absent is not None and says_absent(problem):
-            return request.absent()
-        raise problem
+        except httpx.RequestError as error:
+            raise unreachable(error) from error
+        return read(request, answer)
 
     # --- remember --------------------------------------------------------------------------------
 

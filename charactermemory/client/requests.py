@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -13,6 +14,7 @@ from pydantic import BaseModel, RootModel, TypeAdapter
 from charactermemory.client.models import Prompt
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.domain.model import Model, of_text
+from charactermemory.errors import InvalidInput
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.outcome import RetrievalOutcome
@@ -27,6 +29,9 @@ from charactermemory.revise.outcome import LifecycleMutationOutcome
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
+_KEY = re.compile("[!-~]{1,255}")
+"""Of idempotency, as the server takes it."""
+
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
@@ -37,6 +42,9 @@ class Request(Generic[T]):
         read: makes the result of an answer's body.
         absent: the result where the server knows no such thing; None makes it an error.
         idempotency_key: a name for it, under which the server does it once.
+
+    Raises:
+        InvalidInput: the server knows no such idempotency key.
     """
 
     method: str
@@ -46,6 +54,10 @@ class Request(Generic[T]):
     body: BaseModel | None = None
     absent: Callable[[], T] | None = None
     idempotency_key: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.idempotency_key is not None and not _KEY.fullmatch(self.idempotency_key):
+            raise InvalidInput((("idempotency_key", "expected 1 to 255 visible ASCII characters"),))
 
     @property
     def content(self) -> bytes | None:

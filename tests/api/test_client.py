@@ -240,11 +240,43 @@ def test_refusals_and_silence_are_errors_of_the_memory(client: MemoryClient, api
     silent = MemoryClient(URL, "ada", transport=httpx.MockTransport(broken))
     with pytest.raises(StoreUnavailable, match="refused"):
         silent.retrieve("a")
-    other = MemoryClient(
-        URL, "ada", transport=httpx.MockTransport(lambda request: httpx.Response(502, text="<html>"))
+
+
+def answered(status: int, **answer: Any) -> MemoryClient:
+    """A client that is always answered so."""
+    return MemoryClient(
+        URL, "ada", transport=httpx.MockTransport(lambda request: httpx.Response(status, **answer))
     )
-    with pytest.raises(RequestFailed, match="no_problem"):
-        other.retrieve("a")
+
+
+@pytest.mark.parametrize("status", [200, 204, 301, 404, 500])
+def test_what_is_no_answer_of_the_api_says_what_the_client_wants(status: int) -> None:
+    with pytest.raises(RequestFailed, match=f"{status} no_problem: .+ address"):
+        answered(status, text="" if status == 204 else "<html>").retrieve("a")
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_proxy_without_its_server_is_a_memory_out_of_reach(status: int) -> None:
+    with pytest.raises(StoreUnavailable, match=f"a proxy answered {status}"):
+        answered(status, text="<html>").retrieve("a")
+
+
+def test_who_asks_too_often_is_told_how_long_to_wait() -> None:
+    problem = {"code": "throttled", "detail": "Too many."}
+    with pytest.raises(RequestFailed) as refused:
+        answered(429, json=problem, headers={"Retry-After": "17"}).retrieve("a")
+    assert refused.value.retry_after_seconds == 17
+    with pytest.raises(RequestFailed) as refused:
+        answered(429, json=problem, headers={"Retry-After": "Mon, 30 Nov 2026 16:00:00 GMT"}).retrieve("a")
+    assert refused.value.retry_after_seconds is None
+
+
+@pytest.mark.parametrize("key", ["", "turn 1", "Zug-für-Zug", "x" * 256])
+def test_a_key_that_no_server_takes_is_refused_before_anything_is_sent(
+    client: MemoryClient, key: str
+) -> None:
+    with pytest.raises(InvalidInput, match="idempotency_key"):
+        client.remember("It rained.", idempotency_key=key)
 
 
 def test_a_text_that_cannot_be_kept_is_refused_as_the_facade_refuses_it(client: MemoryClient) -> None:
