@@ -301,11 +301,12 @@ def test_a_key_that_cannot_be_sent_is_not_shown() -> None:
 
 def test_no_repr_shows_the_key() -> None:
     embedding = OpenAIEmbedding(KEY)
-    assert repr(embedding) == (
-        "OpenAIEmbedding(model='text-embedding-3-small', base_url='https://api.openai.com/v1')"
-    )
+    assert repr(embedding) == ("OpenAIEmbedding(model='text-embedding-3-small', host='api.openai.com')")
     assert KEY not in repr(vars(embedding))
     assert KEY not in repr(guarded(embedding))
+    behind_a_password = OpenAIEmbedding(KEY, base_url="https://user:hush@proxy.example/v1")
+    assert "host='proxy.example'" in repr(guarded(behind_a_password))
+    assert "hush" not in repr(guarded(behind_a_password))
 
 
 @pytest.mark.spec("recall-105")

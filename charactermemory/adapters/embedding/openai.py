@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -91,7 +92,8 @@ class OpenAIEmbedding:
         self._client: tuple[int, OpenAI] | None = None
 
     def __repr__(self) -> str:
-        return f"OpenAIEmbedding(model={self._model!r}, base_url={self._base_url!r})"
+        # The rest of the address may hold a password.
+        return f"OpenAIEmbedding(model={self._model!r}, host={urlsplit(self._base_url).hostname!r})"
 
     def fingerprint(self) -> str:
         """Return `openai:<model>:<dimension>`; the server's address is no part of it."""
