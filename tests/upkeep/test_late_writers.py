@@ -12,6 +12,7 @@ import pytest
 from charactermemory.adapters.embedding import HashingEmbedding
 from charactermemory.ports.vectors import VectorSurface
 from charactermemory.remember.outcome import CommitOptions, RememberOutcome
+from charactermemory.upkeep import indexing
 from tests.revise.drafts import correction, forgetting, replacement
 from tests.support.fixtures import OpenRig
 from tests.support.plans import belief, memory_ref, notion, plan, uid
@@ -62,6 +63,20 @@ def test_what_lost_its_place_before_it_was_indexed_is_not_indexed(rig: Rig, lose
     assert "It rains." not in str(embedded)
     assert rig.points() == remains(rig, lose)
     assert rig.backlog() == (0, 0)
+
+
+def test_nothing_is_written_that_rests_on_a_reading_grown_old(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(indexing, "READ_IS_FRESH_SECONDS", -1.0)
+        outcome = rig.memory.commit(plan(notion(NOTION), belief(1, "It rains.", (NOTION,))))
+    assert not outcome.complete
+    (marker,) = outcome.repair_needed
+    assert (marker.objects, marker.cause.cause) == ((LOST,), "graph_query")  # type: ignore[union-attr]
+    assert rig.points() == {}
+    rig.memory.upkeep.sweep()
+    assert rig.points() == {LOST: "It rains."}
 
 
 class Held(HashingEmbedding):
