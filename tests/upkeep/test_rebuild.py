@@ -113,6 +113,8 @@ def test_a_rebuild_owes_what_it_could_not_embed_to_a_sweep(lived: Rig) -> None:
     assert episode_ref(0x100) in lived.points()
 
     lived.embedder.inner = healthy
+    for _ in range(2):  # a replay moves the index's place in the log at once, and not past what is owed
+        lived.memory.commit(plan(episode(0x2001, "Sun.")))
     assert lived.memory.upkeep.sweep().repaired == (episode_ref(0x2000),)
     assert lived.memory.upkeep.verify().differences == 0
     assert lived.backlog() == (0, 0)

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from charactermemory.errors import EmbeddingError, GraphWentBack
+from charactermemory.ports.vectors import VectorSurface
 from charactermemory.remember.outcome import CommitOptions
 from charactermemory.upkeep.verify import WentBack
 from tests.revise.drafts import forgetting, nothing_written, sourced
 from tests.support.fixtures import OpenRig
 from tests.support.plans import episode, episode_ref, memory_ref, plan
 from tests.support.rig import Rig
-from tests.upkeep.support import GRAPH
+from tests.upkeep.support import GRAPH, put_point
 
 OLD, NEW, LATE = episode_ref(1), memory_ref(2), episode_ref(3)
 
@@ -98,6 +99,16 @@ def test_the_next_write_verifies_the_whole_first(restored: Rig, write: Callable[
     assert "scan" not in restored.vectors.names(), "once is enough"
     restored.reopen()
     assert agrees(restored)
+
+
+def test_what_an_index_holds_beyond_its_mark_is_seen_too(rig: Rig) -> None:
+    rig.memory.commit(plan(episode(1, "We met.")))
+    rig.reopen()
+    put_point(rig, LATE, "We parted.", VectorSurface.SUMMARY, high=2)
+    assert rig.backlog()[0] == 0, "its mark says nothing of the commit that was lost"
+    commit(rig)
+    assert rig.head() == 3, "numbered above everything that was seen"
+    assert LATE not in rig.points()
 
 
 def test_a_sweep_verifies_the_whole_too(restored: Rig) -> None:
