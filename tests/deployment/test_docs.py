@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from django.apps import apps
 from django.core.management import get_commands
@@ -19,7 +20,7 @@ from memory_app.models import (
     StatisticsHealth,
     WriterLease,
 )
-from memory_app.schedule import BEAT_SCHEDULE
+from memory_app.schedule import BEAT_SCHEDULE, TASK_ROUTES
 from tests.deployment.test_compose import DOCKERFILE, ENVIRONMENT, SERVICES
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "deployment.md").read_text(encoding="utf-8")
@@ -38,9 +39,8 @@ def test_its_commands_exist_with_the_options_it_names() -> None:
 
 
 def test_its_settings_and_variables_are_known() -> None:
-    known = (
-        known_keys() | ENVIRONMENT.keys() | OF_DJANGO | {"DATA_DIR", "CHARACTER_MEMORY", "CELERY_SETTINGS"}
-    )
+    schedule = {"CELERY_SETTINGS", "TASK_ROUTES"}
+    known = known_keys() | ENVIRONMENT.keys() | OF_DJANGO | schedule | {"DATA_DIR", "CHARACTER_MEMORY"}
     named = set(re.findall(r"`([A-Z][A-Z_]{3,})(?:/\w+)?`", TEXT))
     assert {"OXIGRAPH_URL", "REPAIR_LEASE_SECONDS", "POSTGRES_DB"} <= named
     assert named - {"NAME"} <= known
@@ -53,6 +53,14 @@ def test_its_tasks_and_their_times_are_those_of_the_schedule() -> None:
     seconds = {entry["task"]: entry["schedule"] for entry in BEAT_SCHEDULE.values()}
     assert seconds == {"memory_app.repair.sweep": 30, "memory_app.repair.prune": 24 * 3600}
     assert tasks.run.name == "memory_app.repair.run"
+
+
+def test_its_example_adds_to_the_celery_settings_of_a_project() -> None:
+    (example,) = re.findall(r"```python\n(from memory_app\.schedule.+?)```", TEXT, re.DOTALL)
+    made: dict[str, Any] = {}
+    exec(compile(example, "deployment.md", "exec"), made)
+    assert made["CELERY_BEAT_SCHEDULE"].keys() == {*BEAT_SCHEDULE, "shop.invoices"}
+    assert made["CELERY_TASK_ROUTES"].items() > TASK_ROUTES.items()
 
 
 def test_its_ports_are_those_of_the_compose_file() -> None:
