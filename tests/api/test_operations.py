@@ -235,6 +235,29 @@ def test_collections_are_created_listed_and_archived(api: Api) -> None:
     assert grace.get("/collections/grace").json["archived"] is True
 
 
+def test_nobody_comes_by_a_memory_that_lost_its_row(api: Api) -> None:
+    permit(MemoryCollection.objects.get().owner, "add_memorycollection")
+    get_memory("grace").remember("A secret of somebody else's.")
+    MemoryCollection.objects.filter(name="grace").delete()
+    assert api.post("/collections", {"name": "grace"}).code == "collection_name_taken"
+    assert MemoryCollection.objects.get(name="grace").owner is None
+    assert Api("grace", api.token).get("statistics").status == 404
+
+
+def test_a_collection_whose_stores_cannot_be_opened_is_not_created(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    permit(MemoryCollection.objects.get().owner, "add_memorycollection")
+
+    def down(*given: Any, **options: Any) -> Any:
+        raise errors.StoreUnavailable("graph", "10.0.0.7 refused")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_app.api.operation.get_memory", down)
+        assert api.post("/collections", {"name": "grace"}).code == "store_unavailable"
+    assert api.post("/collections", {"name": "grace"}).status == 201
+
+
 def test_a_key_lists_the_collections_that_it_opens_and_no_others_of_its_user(api: Api) -> None:
     MemoryCollection.objects.create(name="grace", owner=MemoryCollection.objects.get().owner)
     assert [item["name"] for item in api.get("/collections").json["results"]] == ["ada"]

@@ -66,7 +66,7 @@ class CollectionsView(MemoryView):
         tag=TAG,
         body=NewCollection,
         answers={201: CollectionAnswer},
-        errors=(409,),
+        errors=(409, 503),
         throttle="memory_operate",
     )
     def post(self, call: Call) -> Answer:
@@ -80,13 +80,22 @@ class CollectionsView(MemoryView):
         wanted: NewCollection = call.body
         try:
             with transaction.atomic():
-                row = MemoryCollection.objects.create(
-                    name=wanted.name, language=app_settings().core.language, owner=call.who.user
-                )
-                if call.who.key is not None:
-                    call.who.key.collections.add(row)
+                row = MemoryCollection.objects.create(name=wanted.name, language=app_settings().core.language)
         except IntegrityError:
             raise Conflict("This name is taken.", "collection_name_taken") from None
+        call.collection = row
+        try:
+            commits = call.memory.stores.graph.head()
+        except BaseException:
+            row.delete()
+            raise
+        if commits:  # made in Python in a transaction that was rolled back, or restored without its row
+            raise Conflict("This name is taken.", "collection_name_taken")
+        with transaction.atomic():
+            row.owner = call.who.user
+            row.save(update_fields=["owner"])
+            if call.who.key is not None:
+                call.who.key.collections.add(row)
         return Answer(CollectionAnswer.of(row), 201)
 
 
