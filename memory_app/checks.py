@@ -14,11 +14,12 @@ from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage, Tags, register
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, router
+from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
 from charactermemory.config.failures import unknown_key
 from charactermemory.errors import CharacterMemoryError, MissingForMode
-from memory_app import conf, mounts, writable
+from memory_app import addresses, conf, mounts, writable
 from memory_app.conf import AppSettings
 
 _NEAR_MISSES = ("CHARACTERMEMORY", "CHARACTER_MEMORY_SETTINGS", "CHARACTER_MEMORIES", "MEMORY_APP")
@@ -56,6 +57,7 @@ class Id(Enum):
     W010 = "The user who runs the command may not write a store's folder."
     W011 = "A store's folder is named by a relative path."
     W012 = "The app's rows and the users lie in two databases."
+    W013 = "The API hides other addresses of the project."
 
     @property
     def code(self) -> str:
@@ -74,6 +76,7 @@ def register_all() -> None:
     register(check_processes, Tags.compatibility)
     register(check_folders, Tags.security)
     register(check_broker, Tags.compatibility)
+    register(check_addresses, Tags.urls)
     register(check_deployment, Tags.compatibility, deploy=True)
     register(check_database, Tags.database)
 
@@ -323,6 +326,19 @@ def check_broker(**others: Any) -> list[CheckMessage]:
             f"Redis hands a task out again after {visible} s, and one may run for {limit} s.",
             f"Set visibility_timeout in the broker's transport options to {2 * limit} or more.",
         )
+    ]
+
+
+def check_addresses(**others: Any) -> list[CheckMessage]:
+    """W013. An URLconf that cannot be loaded is told of by Django."""
+    if not getattr(settings, "ROOT_URLCONF", None):
+        return []
+    return [
+        Id.W013(
+            f"The API is mounted at {prefix!r} and answers what begins so, {address!r} behind it too.",
+            "Give the API a prefix that nothing else has, or put its include() last.",
+        )
+        for prefix, address in addresses.hidden(get_resolver().url_patterns)
     ]
 
 

@@ -6,13 +6,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core.checks import CheckMessage, run_checks
 from django.core.management import call_command
 from django.db import connection
+from django.urls import include, path
+from django.views.defaults import page_not_found as not_found
 
 from memory_app import checks, mounts, writable
 from memory_app.checks import Id
@@ -358,3 +360,30 @@ def test_w008_and_w009_ask_the_database_and_only_when_told_to(
         assert ids(databases=["default"]) == []
     finally:
         call_command("migrate", "memory_app", fake=True, verbosity=0)
+
+
+# --- addresses ---
+
+
+def urlconf(*patterns: Any) -> ModuleType:
+    made = ModuleType("urls")
+    made.urlpatterns = patterns  # type: ignore[attr-defined]
+    return made
+
+
+def test_addresses_behind_the_api_under_its_prefix_are_hidden(settings: Any) -> None:
+    ours, shops = path("api/v1/", include("memory_app.urls")), path("api/v1/shops", not_found)
+    settings.ROOT_URLCONF = urlconf(ours, shops, path("api/v2/shops", not_found))
+    (message,) = found()
+    assert message.id == "memory_app.W013"
+    assert "'api/v1/shops'" in message.msg and "api/v2" not in message.msg
+    settings.ROOT_URLCONF = urlconf(shops, ours)
+    assert ids() == []
+
+
+def test_they_are_found_at_the_root_and_deep_in_a_project(settings: Any) -> None:
+    everything = path("", include("memory_app.urls"))
+    inner = [path("memory/", include([everything, path("shops", not_found)]))]
+    settings.ROOT_URLCONF = urlconf(path("<slug:tenant>/", include(inner)))
+    (message,) = found()
+    assert "'<slug:tenant>/memory/shops'" in message.msg
