@@ -167,6 +167,13 @@ def test_the_switches_say_how_far_a_forget_goes(world: Rig) -> None:
     assert events(world) == 1
 
 
+def test_what_came_of_an_episode_is_forgotten_alone_where_the_episode_stays(world: Rig) -> None:
+    policy = ForgetLifecyclePolicy(suppression=SuppressionPolicy(suppress_target=False))
+    outcome = world.memory.forget(forgetting(E, lifecycle_policy=policy))
+    assert outcome.graph_mutated_object_ids == tuple(sorted(MEMBERS))
+    assert suppressed(world, *EVERYTHING) == sorted(MEMBERS), "its words stay with it"
+
+
 @pytest.mark.spec("core-92")
 def test_a_thread_is_forgotten_by_its_own_members_only(world: Rig) -> None:
     world.memory.commit(
