@@ -77,6 +77,11 @@ class MemoryView(APIView):
         options = ApiOptions.current()
         return [options.load(path)() for path in options.authentication_classes]
 
+    def perform_authentication(self, request: Request) -> None:
+        """Find out who asks; a public operation asks nobody who they are, nor the database."""
+        if not (self.operation and self.operation.public):
+            super().perform_authentication(request)
+
     def check_permissions(self, request: Request) -> None:
         """Refuse nobody in particular, unless the operation is public."""
         operation = self.operation

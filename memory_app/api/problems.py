@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.core.exceptions import RequestDataTooBig
 from django.core.signals import got_request_exception
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from pydantic import Field
 from rest_framework import exceptions
@@ -184,6 +185,8 @@ def _judge(error: Exception) -> tuple[int, str, str, dict[str, Any]]:
         return 403, "permission_denied", "This is not allowed.", {}
     if isinstance(error, RequestDataTooBig):
         return 413, "body_too_large", "The request body is larger than the server reads.", {}
+    if isinstance(error, OperationalError | InterfaceError):  # it is out, or locked for too long
+        return 503, errors.StoreUnavailable.code, _SERVER_SIDE[503], {}
     for kind, status in _STATUS:
         if isinstance(error, kind):
             code = getattr(error, "code", "internal_error")

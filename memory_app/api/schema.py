@@ -173,9 +173,9 @@ class OperationSchema(AutoSchema):
         operation = self.operation
         yield from {400, 500, *operation.errors} - operation.answers.keys()
         if not operation.public:
-            yield from (401, 403, 429)
+            yield from {401, 403, 429, 503} - set(operation.errors)
         if operation.action:
-            yield from {404, 409, 503} - set(operation.errors)
+            yield from {404, 409} - set(operation.errors)
         if operation.body:
             yield from (413, 415)
         if operation.keyed and 422 not in operation.errors:

@@ -8,6 +8,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 import pytest
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from charactermemory import errors
@@ -299,6 +300,21 @@ def test_a_failure_is_told_by_its_kind_and_without_the_servers_secrets(
     assert ("Retry-After" in reply.headers) == (status == 503)
     for secret in ("10.0.0.7", "/srv", "pid"):
         assert secret not in reply.raw.decode()
+
+
+@pytest.mark.parametrize("failure", [OperationalError, InterfaceError])
+def test_a_database_that_is_out_may_be_asked_again_later_and_the_server_still_answers(
+    api: Api, failure: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out(*_: Any, **__: Any) -> None:
+        raise failure("server 10.0.0.7 closed the connection")
+
+    monkeypatch.setattr("django.db.models.sql.compiler.SQLCompiler.execute_sql", out)
+    for reply in (api.get("/collections"), api.post("remember", {"content": "a"})):
+        assert (reply.status, reply.code) == (503, "store_unavailable")
+        assert reply.headers["Retry-After"] and "10.0.0.7" not in reply.raw.decode()
+    assert api.get("/health").status == 200
+    assert api.get("/openapi.json").status == 200
 
 
 def test_wrong_settings_are_the_servers_fault(api: Api, settings: Any) -> None:
