@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
@@ -52,8 +52,9 @@ _DIRECT_MATCH = DirectMatch()
 class Scores(Model):
     """What a rank is made of.
 
-    `final_score` is `CUE_WEIGHT` times the sum of vector, neighbour, named, present, episode and support score,
-    plus `GRAPH_WEIGHT` times the graph score, plus `SALIENCE_WEIGHT` times salience (None = 0), within 1e-6.
+    `final_score` is `CUE_WEIGHT` times the sum of vector, neighbour, named, present, episode, support and asking
+    score, plus `GRAPH_WEIGHT` times the graph score, plus `SALIENCE_WEIGHT` times salience (None = 0), within
+    1e-6.
 
     Attributes:
         final_score: what the memory is ranked by.
@@ -64,6 +65,7 @@ class Scores(Model):
         present_score: a share of its match for being spoken by, held about, or lived through with someone present.
         episode_score: what its episode matches; of an episode, what its turns do.
         support_score: what its sources or conclusions match, and what shares its thread or notion.
+        asking_score: what a turn loses for ending with a question, below 0; known of turns that were read.
         graph_score: 1 / (distance + 1) from the nearest root; None if 0.
         salience_score: the memory's own; None if 0.
         similarity: raw cosine to the topic, if the dense leg found the memory itself.
@@ -78,6 +80,7 @@ class Scores(Model):
     present_score: float | None = None
     episode_score: float | None = None
     support_score: float | None = None
+    asking_score: float | None = None
     graph_score: float | None = None
     salience_score: float | None = None
     similarity: float | None = None
@@ -111,6 +114,7 @@ class Ranked(NamedTuple):
         candidate: the object as roads proposed it; None if none did.
         arrivals: for each walk that reached it, the distance from its root and the walk's place in the list.
         kinds: the kinds of cue that reached it.
+        asking: the part of the score that is known once it was read (`asking`).
     """
 
     ref: MemoryObjectRef
@@ -127,6 +131,7 @@ class Ranked(NamedTuple):
     candidate: Candidate | None
     arrivals: tuple[tuple[int, int], ...]
     kinds: frozenset[CueKind]
+    asking: float = 0.0
 
     def scores(self) -> Scores:
         """Return the published scores."""
@@ -141,6 +146,7 @@ class Ranked(NamedTuple):
             present_score=self.present or None,
             episode_score=self.bearing.episode or None,
             support_score=self.support or None,
+            asking_score=self.asking or None,
             graph_score=self.graph or None,
             salience_score=self.salience or None,
             similarity=self.candidate.similarity if self.candidate else None,
@@ -235,14 +241,13 @@ def rank(
                 kinds=kinds,
             )
         )
-    ranked.sort(key=_order)
-    return ranked
+    return in_order(ranked)
 
 
 def _share(arrived: Edge, most: float) -> float:
     return min(SIBLING_INHERITANCE, most) if arrived.relation is RelationType.OBSERVED_IN else most
 
 
-def _order(item: Ranked) -> tuple[float, int, int]:
-    """Final score descending, type rank, id."""
-    return (-item.final, item.ref.rank, item.ref.number)
+def in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """Return ranked objects best first: final score descending, type rank, id."""
+    return sorted(ranked, key=lambda item: (-item.final, item.ref.rank, item.ref.number))

@@ -20,8 +20,9 @@ from charactermemory.recall.ranking import Ranked, rank
 from charactermemory.recall.roads.road import CueKind
 from charactermemory.recall.roots import Root
 
-MARGIN = 1
-"""Objects read beyond a section's limit, to take the place of those that the verdict denies."""
+MARGIN = 4
+"""Objects read beyond a section's limit, to take the place of those that the verdict denies, and of turns that
+turn out to ask (`asking`). Where that is too few everything is read (docs/recall-tuning.md)."""
 MAX_DENIED = 64
 """Objects that statistics deny and that are read all the same, to explain why; beyond, theirs is the word."""
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge, GraphStore
 from charactermemory.ports.stores import Stores
+from charactermemory.recall.asking import answers_first
 from charactermemory.recall.bearings import Cues
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.expansion import NO_OVERRIDES, Walk
@@ -72,7 +73,7 @@ def retrieve(
             bearings = cues.bearings(verdict.denied, _speakers(cues, verdict))
             ranked = rank(roots.selected, final, verdict.standing, cues, bearings, passage, found.capped)
         packed = build_pack(
-            ranked,
+            answers_first(ranked, verdict.content),
             verdict,
             context.section_limits,
             explainer(roots.selected, final),

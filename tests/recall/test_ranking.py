@@ -33,6 +33,7 @@ def recomputed(scores: Scores) -> float:
         scores.present_score,
         scores.episode_score,
         scores.support_score,
+        scores.asking_score,
     )
     return (
         CUE_WEIGHT * (scores.vector_score + sum(part or 0.0 for part in around))
