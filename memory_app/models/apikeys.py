@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memory_app.models.collections import MemoryCollection
+from memory_app.models.primary import PrimaryManager
 
 SCOPES = ("read", "write", "review", "operate")
 """What a key may be allowed; the actions of `memory_app.api.actions`."""
@@ -32,7 +33,7 @@ def valid_scopes(value: Any) -> None:
         raise ValidationError(_("A list of scopes is needed, out of: %s") % ", ".join(SCOPES))
 
 
-class ApiKeyManager(models.Manager["ApiKey"]):
+class ApiKeyManager(PrimaryManager["ApiKey"]):
     """Makes keys and finds them again."""
 
     def issue(

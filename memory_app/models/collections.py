@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from charactermemory.config import validate_collection_name
 from charactermemory.errors import ConfigValidationError
+from memory_app.models.primary import PrimaryManager
 
 
 def valid_collection_name(name: str) -> None:
@@ -44,6 +45,8 @@ class MemoryCollection(models.Model):
     )
     archived = models.BooleanField(_("archived"), default=False)
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
+
+    objects = PrimaryManager["MemoryCollection"]()
 
     class Meta:
         """Names, order and permissions."""

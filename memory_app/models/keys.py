@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from memory_app.models.primary import PrimaryManager
+
 
 class ExternalKey(models.Model):
     """A key of the host's (a user id, a place) and the memory object it stands for. Optional (DESIGN R13)."""
@@ -14,6 +16,8 @@ class ExternalKey(models.Model):
     object_type = models.CharField(_("object type"), max_length=16)
     object_id = models.UUIDField(_("object id"))
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
+
+    objects = PrimaryManager["ExternalKey"]()
 
     class Meta:
         """A key means one object."""
@@ -48,6 +52,8 @@ class IdempotencyRecord(models.Model):
     body = models.JSONField(_("body"), null=True)
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
     expires_at = models.DateTimeField(_("expires at"))
+
+    objects = PrimaryManager["IdempotencyRecord"]()
 
     class Meta:
         """One row a principal, collection and key."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from memory_app.models.primary import PrimaryManager
+
 
 class RepairMarker(models.Model):
     """One object that a derived store may not have as the graph says. Repair means reconcile."""
@@ -51,6 +53,8 @@ class RepairMarker(models.Model):
     created_at = models.DateTimeField(_("created at"), auto_now_add=True)
     completed_at = models.DateTimeField(_("completed at"), null=True)
 
+    objects = PrimaryManager["RepairMarker"]()
+
     class Meta:
         """One open row an object and store; one index for each arm of the claim."""
 
@@ -89,6 +93,8 @@ class RepairLease(models.Model):
     until = models.DateTimeField(null=True)
     failures = models.PositiveIntegerField(default=0)
     cursor = models.CharField(max_length=255, blank=True)
+
+    objects = PrimaryManager["RepairLease"]()
 
     class Meta:
         """No admin page; the row is machinery."""
