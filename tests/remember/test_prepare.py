@@ -146,6 +146,13 @@ def test_an_observation_takes_the_plans_episode_or_keeps_its_own(rig: Rig) -> No
 # --- beyond the numbered cases ---------------------------------------------------------------------
 
 
+def test_of_several_observations_none_is_said_to_be_what_the_whole_refers_to() -> None:
+    said = (ObservationDraft(text="hello"), ObservationDraft(text="again", raw_ref="raw://2"))
+    made, *noticed = prepare(RememberInput(observations=said, raw_refs=("raw://1",)), BARE, FIXED).candidates
+    assert made.candidate.draft.raw_ref == "raw://1"  # type: ignore[union-attr]
+    assert [item.candidate.draft.raw_ref for item in noticed] == [None, "raw://2"]  # type: ignore[union-attr]
+
+
 def test_candidates_stand_in_the_documented_order_with_their_provenance() -> None:
     data = RememberInput(
         content="hello",
