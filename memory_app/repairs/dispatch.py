@@ -153,16 +153,21 @@ class ThreadDispatcher:
 
     def _loop(self) -> None:
         wake, stopping, pruned = self._wake, self._stopping, -inf
+        round_at = time.monotonic() + self._round_seconds
         while not stopping.is_set():
-            nudged = wake.wait(self._round_seconds)
+            wake.wait(max(0.0, round_at - time.monotonic()))
             wake.clear()
             if stopping.is_set():
                 return
+            # By the clock, for nudges may come more often than rounds.
+            whole_round = time.monotonic() >= round_at
+            if whole_round:
+                round_at = time.monotonic() + self._round_seconds
             try:
                 close_old_connections()
                 try:
                     _run()
-                    if not nudged:
+                    if whole_round:
                         _sweep_open()
                         if time.monotonic() - pruned >= PRUNE_SECONDS:
                             pruned = time.monotonic()

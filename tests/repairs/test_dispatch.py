@@ -73,6 +73,22 @@ def test_without_a_nudge_the_thread_looks_around_by_itself(runs: list[str]) -> N
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_thread_that_is_nudged_all_the_time_sweeps_too(
+    runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = dispatch.ThreadDispatcher(round_seconds=0.05)
+
+    def run() -> None:
+        runs.append("run")
+        thread.nudge()
+
+    monkeypatch.setattr(dispatch, "_run", run)
+    thread.start()
+    wait_for(lambda: runs.count("sweep") >= 2)
+    thread.stop()
+
+
+@pytest.mark.django_db(transaction=True)
 def test_the_thread_prunes_again_when_a_day_has_passed(
     runs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
