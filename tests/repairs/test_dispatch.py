@@ -80,12 +80,14 @@ def test_a_thread_that_is_nudged_all_the_time_sweeps_too(
 
     def run() -> None:
         runs.append("run")
-        thread.nudge()
+        thread._wake.set()  # what a nudge does to a thread that runs
 
     monkeypatch.setattr(dispatch, "_run", run)
     thread.start()
-    wait_for(lambda: runs.count("sweep") >= 2)
-    thread.stop()
+    try:
+        wait_for(lambda: runs.count("sweep") >= 2)
+    finally:
+        thread.stop()
 
 
 @pytest.mark.django_db(transaction=True)
