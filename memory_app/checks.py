@@ -48,6 +48,7 @@ class Id(Enum):
     E010 = "`USE_TZ` is off."
     E011 = "A file stands where a store's folder has to be, or a folder where its file has to be."
     E012 = "The embedding provider chosen is not installed."
+    E013 = "The app's rows go to a database that is neither SQLite nor PostgreSQL."
     W001 = "Embedded stores outside `DEBUG` serve one process only (`check --deploy`)."
     W002 = "A store in memory outside `DEBUG` forgets everything (`check --deploy`)."
     W003 = "A store lies inside `MEDIA_ROOT` or `STATIC_ROOT`, from where files are served."
@@ -82,13 +83,14 @@ def register_all() -> None:
 
 
 def check_settings(**others: Any) -> list[CheckMessage]:
-    """E001-E005, E010, E012, W012."""
+    """E001-E005, E010, E012, E013, W012."""
     return list(_settings())
 
 
 def _settings() -> Iterator[CheckMessage]:
     if not settings.USE_TZ:
         yield Id.E010("USE_TZ is off, and memories have instants.", "Set USE_TZ = True.")
+    yield from _vendor()
     yield from _owners()
     near = [name for name in _NEAR_MISSES if hasattr(settings, name)]
     if near and not hasattr(settings, conf.NAME):
@@ -116,6 +118,15 @@ def _settings() -> Iterator[CheckMessage]:
         yield Id.E002(f"{conf.NAME}: {error}.", "docs/settings.md says what the value may be.")
         return
     yield from _api()
+
+
+def _vendor() -> Iterator[CheckMessage]:
+    alias = _alias()
+    if alias in connections and (vendor := connections[alias].vendor) not in ("sqlite", "postgresql"):
+        yield Id.E013(
+            f"The app's rows go to {alias!r}, which is {vendor}; it speaks to SQLite and PostgreSQL only.",
+            "Let DATABASE_ROUTERS send memory_app and the users to one of those.",
+        )
 
 
 def _owners() -> Iterator[CheckMessage]:

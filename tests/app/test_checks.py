@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.core.checks import CheckMessage, run_checks
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, connections
 from django.urls import include, path
 from django.views.defaults import page_not_found as not_found
 
@@ -271,6 +271,13 @@ def test_w011_a_folder_that_moves_with_the_one_a_process_starts_in(settings: Any
     assert ids() == ["W011"]
     settings.CHARACTER_MEMORY = EMBEDDED | {"RETRIEVAL_STATS_PATH": "statistics.sqlite3"}
     assert ids() == [], "it is not used"
+
+
+def test_e013_a_database_that_the_app_does_not_speak_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections["default"], "vendor", "mysql")
+    (message,) = found()
+    assert message.id == "memory_app.E013"
+    assert "'default', which is mysql" in message.msg
 
 
 def test_w012_rows_in_another_database_than_their_owners(
