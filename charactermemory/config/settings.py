@@ -124,7 +124,7 @@ class Settings(BaseModel):
     )
     language: Language = Field(
         "english",
-        description="Language of stop words and word stems in the word search. "
+        description="Language of stop words and word stems in the word search, and of the months in a topic. "
         "Changing it needs a rebuild of the vectors.",
     )
     fence_secret: SecretStr | None = Field(

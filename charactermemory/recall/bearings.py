@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from charactermemory.ids import MemoryObjectRef
 from charactermemory.ports.graph import Place, Spot
 from charactermemory.recall.fusion import Leg, fuse
+from charactermemory.recall.months import Month
 from charactermemory.recall.roots import Candidate
 
 NEIGHBOUR_SHARES = {1: 0.5, 2: 0.2}
@@ -73,6 +74,7 @@ class Cues:
         turns: of each episode, the observation at each position that is known to be taken.
         named: the notions the topic names.
         present: the notions that are present.
+        months: the months the topic names.
         spoken: the observations among `places` that one of those spoke.
     """
 
@@ -82,6 +84,7 @@ class Cues:
     turns: dict[MemoryObjectRef, dict[int, MemoryObjectRef]] = field(default_factory=dict)
     named: frozenset[MemoryObjectRef] = frozenset()
     present: frozenset[MemoryObjectRef] = frozenset()
+    months: frozenset[Month] = frozenset()
     spoken: set[MemoryObjectRef] = field(default_factory=set)
     _matches: tuple[Collection[MemoryObjectRef], dict[MemoryObjectRef, float]] | None = field(
         default=None, init=False

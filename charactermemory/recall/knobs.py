@@ -56,6 +56,7 @@ class RecallKnobs:
         gamma: how sharply the budget follows the score; finite, > 0.
         specs: the fan-outs that follow selectivity, in the order in which they are planned.
         floors: the least similarity to the topic that the automatic profile admits, by embedder fingerprint.
+        language: the collection's; it tells how months are called.
 
     Raises:
         OutOfDomain: alpha or gamma is not finite and positive.
@@ -65,6 +66,7 @@ class RecallKnobs:
     gamma: float = 1.0
     specs: tuple[FanoutSpec, ...] = DEFAULT_SPECS
     floors: Mapping[str, float] = field(default_factory=lambda: dict(RELEVANCE_FLOORS))
+    language: str = "english"
 
     def __post_init__(self) -> None:
         for name, value in (("alpha", self.alpha), ("gamma", self.gamma)):
@@ -78,6 +80,7 @@ class RecallKnobs:
         return cls(
             alpha=settings.selectivity_smoothing_alpha,
             gamma=settings.selectivity_gamma,
+            language=settings.language,
             specs=(
                 FanoutSpec(
                     *about,

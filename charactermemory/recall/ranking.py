@@ -13,6 +13,7 @@ from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import Edge
 from charactermemory.recall.bearings import NAMED, NO_BEARING, Bearing, Cues
 from charactermemory.recall.expansion import Walk
+from charactermemory.recall.months import DATED, happened_in
 from charactermemory.recall.passage import Passage
 from charactermemory.recall.presence import company
 from charactermemory.recall.roads.road import CueKind
@@ -30,6 +31,9 @@ INHERITANCE = 0.75
 What lies behind a notion has less of it (`passage`)."""
 SIBLING_INHERITANCE = 0.2
 """What an observation reached through its episode has: what is said an hour later is another matter."""
+
+_LIVED = frozenset({ObjectType.EPISODE, ObjectType.OBSERVATION})
+"""What happened at a time; other memories have only that at which they were made."""
 
 
 class DirectMatch(Model):
@@ -52,9 +56,9 @@ _DIRECT_MATCH = DirectMatch()
 class Scores(Model):
     """What a rank is made of.
 
-    `final_score` is `CUE_WEIGHT` times the sum of vector, neighbour, named, present, episode, support and asking
-    score, plus `GRAPH_WEIGHT` times the graph score, plus `SALIENCE_WEIGHT` times salience (None = 0), within
-    1e-6.
+    `final_score` is `CUE_WEIGHT` times the sum of vector, neighbour, named, present, dated, episode, support and
+    asking score, plus `GRAPH_WEIGHT` times the graph score, plus `SALIENCE_WEIGHT` times salience (None = 0),
+    within 1e-6.
 
     Attributes:
         final_score: what the memory is ranked by.
@@ -63,6 +67,7 @@ class Scores(Model):
         neighbour_score: what the turns beside it in its episode match.
         named_score: a bonus for being spoken by, or held about, someone the topic names.
         present_score: a share of its match for being spoken by, held about, or lived through with someone present.
+        dated_score: a bonus for having happened in a month the topic names.
         episode_score: what its episode matches; of an episode, what its turns do.
         support_score: what its sources or conclusions match, and what shares its thread or notion.
         asking_score: what a turn loses for ending with a question, below 0; known of turns that were read.
@@ -78,6 +83,7 @@ class Scores(Model):
     neighbour_score: float | None = None
     named_score: float | None = None
     present_score: float | None = None
+    dated_score: float | None = None
     episode_score: float | None = None
     support_score: float | None = None
     asking_score: float | None = None
@@ -107,7 +113,7 @@ class Ranked(NamedTuple):
 
     Attributes:
         ref: the object.
-        final, vector, named, present, support, graph, salience: the score and its parts.
+        final, vector, named, present, dated, support, graph, salience: the score and its parts.
         bearing: the other parts.
         inherited_from, factor: the root score `vector` was inherited from, and how much of it; None if it is
             the object's own.
@@ -122,6 +128,7 @@ class Ranked(NamedTuple):
     vector: float
     named: float
     present: float
+    dated: float
     support: float
     graph: float
     salience: float
@@ -144,6 +151,7 @@ class Ranked(NamedTuple):
             neighbour_score=self.bearing.neighbours or None,
             named_score=self.named or None,
             present_score=self.present or None,
+            dated_score=self.dated or None,
             episode_score=self.bearing.episode or None,
             support_score=self.support or None,
             asking_score=self.asking or None,
@@ -216,13 +224,17 @@ def rank(
                 share = _share(walks[index].arrived[ref], most) if said else most
                 if share * own[index] > vector or (candidate is None and inherited is None):
                     vector, inherited, factor = share * own[index], own[index], share
-        graph, salience = 1 / (min(arrivals)[0] + 1), standing_of(ref).salience
+        standing = standing_of(ref)
+        graph, salience = 1 / (min(arrivals)[0] + 1), standing.salience
         supports = supported.get(ref, 0.0)
         named = NAMED if ref in about else bearing.named
         present = bearing.present
         if ref in accompanied:
             present += cues.present_share * accompanied[ref] * bearing.match
-        cue = vector + bearing.neighbours + named + present + bearing.episode + supports
+        dated = 0.0
+        if cues.months and ref.object_type in _LIVED and bearing.total > 0:
+            dated = DATED * happened_in(cues.months, standing.when)
+        cue = vector + bearing.neighbours + named + present + dated + bearing.episode + supports
         ranked.append(
             Ranked(
                 ref=ref,
@@ -230,6 +242,7 @@ def rank(
                 vector=vector,
                 named=named,
                 present=present,
+                dated=dated,
                 support=supports,
                 graph=graph,
                 salience=salience,

@@ -47,7 +47,7 @@ def retrieve(
         StoreError: the graph failed, or a store is closed or was forked away from its owner.
     """
     context.check()
-    situation = Situation.read(stores.graph, context, dict(knobs.floors))
+    situation = Situation.read(stores.graph, context, knobs)
     context = situation.context
     answers = [(road, road.propose(stores, situation)) for road in roads]
     limits, policy = context.graph_limits, context.lifecycle_policy
@@ -69,7 +69,7 @@ def retrieve(
     for final_read in (foreseen.worth, considered):
         verdict, final = judge(stores.graph, walks, found, policy, considered, final_read)
         ranked = foreseen.ranked
-        if ranked is None or final is not walks or verdict.surprising:
+        if ranked is None or final is not walks or verdict.surprising(times=bool(cues.months)):
             bearings = cues.bearings(verdict.denied, _speakers(cues, verdict))
             ranked = rank(roots.selected, final, verdict.standing, cues, bearings, passage, found.capped)
         packed = build_pack(
@@ -105,6 +105,7 @@ def _cues(stores: Stores, situation: Situation, answers: Sequence[tuple[Road, Ro
         legs=[search.best for _, answer in answers for search in answer.searches],
         named=situation.named,
         present=situation.present,
+        months=situation.months,
     )
     said = [ref for ref in cues.candidates if ref.object_type is ObjectType.OBSERVATION]
     if said and limits.max_graph_roots:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from charactermemory.ids import MemoryId, MemoryObjectRef, ObjectType
 from charactermemory.ports.graph import GraphStore
 from charactermemory.recall.context import RetrievalContext
+from charactermemory.recall.knobs import RecallKnobs
+from charactermemory.recall.months import Month, months_in
 from charactermemory.recall.names import Topic, read_topic
 
 
@@ -19,14 +21,16 @@ class Situation:
         context: what the caller asks, within the caps of its profile.
         topic: the topic and the names in it; None if there is none.
         floors: the least similarity of what the topic finds, by embedder fingerprint, where one applies.
+        months: the months that the topic names.
     """
 
     context: RetrievalContext
     topic: Topic | None = None
     floors: dict[str, float] = field(default_factory=dict)
+    months: frozenset[Month] = frozenset()
 
     @classmethod
-    def read(cls, graph: GraphStore, context: RetrievalContext, floors: dict[str, float]) -> Situation:
+    def read(cls, graph: GraphStore, context: RetrievalContext, knobs: RecallKnobs) -> Situation:
         """Understand a context; one round trip if it has a topic.
 
         Raises:
@@ -34,7 +38,10 @@ class Situation:
         """
         within = context.within_profile()
         topic = read_topic(graph, within.query) if within.query else None
-        return cls(within, topic, floors if within.profile == "automatic" else {})
+        floors = dict(knobs.floors) if within.profile == "automatic" else {}
+        # Whoever is called May is no month.
+        months = months_in(topic.content, knobs.language) if topic and topic.content else frozenset()
+        return cls(within, topic, floors, months)
 
     @property
     def anchors(self) -> tuple[MemoryId, ...]:

@@ -66,10 +66,13 @@ class Verdict:
                 instant = episode.object.scene.instant
         return judged(found, self.policy, seconds(found.object, instant))
 
-    @property
-    def surprising(self) -> bool:
-        """Whether anything weighs otherwise than was known. What is denied otherwise makes the walks go anew."""
-        return any(self.standing(ref).salience != self.found.hint(ref).salience for ref in self.stored)
+    def surprising(self, times: bool) -> bool:
+        """Whether anything weighs otherwise than was known, or, where `times` matter, happened at another.
+
+        What is denied otherwise makes the walks go anew.
+        """
+        known = ((self.standing(ref), self.found.hint(ref)) for ref in self.stored)
+        return any(now.salience != then.salience or (times and now.when != then.when) for now, then in known)
 
     def contradicts(self, walk: Walk) -> bool:
         """Whether the walk would go otherwise, knowing what is known now.

@@ -31,6 +31,7 @@ def recomputed(scores: Scores) -> float:
         scores.neighbour_score,
         scores.named_score,
         scores.present_score,
+        scores.dated_score,
         scores.episode_score,
         scores.support_score,
         scores.asking_score,

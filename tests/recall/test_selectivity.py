@@ -177,11 +177,12 @@ def test_knobs_come_from_settings() -> None:
             "GRAPH_STORE_MODE": "in_memory",
             "VECTOR_STORE_PATH": "vectors",
             "SELECTIVITY_GAMMA": "2",
+            "LANGUAGE": "german",
             "RETRIEVAL_FANOUT_PARTICIPANT_ENTITY_EPISODE_MIN": "1",
         }
     )
     knobs = RecallKnobs.of(settings)
-    assert (knobs.alpha, knobs.gamma) == (1.0, 2.0)
+    assert (knobs.alpha, knobs.gamma, knobs.language) == (1.0, 2.0, "german")
     assert knobs.specs == (
         FanoutSpec(*ABOUT, 0, 20),
         FanoutSpec(*INVOLVES, 1, 5),
