@@ -132,9 +132,13 @@ def open_collections() -> tuple[str, ...]:
 
 
 def refused_collections() -> tuple[str, ...]:
-    """Return the sorted names of those that `get_memory` was asked for in this process and does not have open."""
+    """Return the sorted names of those that `get_memory` was asked for in this process and could not open.
+
+    One that is being opened now is none of them.
+    """
     with _lock:
-        return tuple(sorted(name for name, entry in _entries.items() if entry.memory is None))
+        entries = _entries.items()
+        return tuple(sorted(name for name, it in entries if it.memory is None and not it.lock.locked()))
 
 
 def close_memories() -> None:

@@ -17,6 +17,7 @@ from charactermemory import CharacterMemory
 from charactermemory.errors import NotAStore, StoreInUse, StoreUnavailable
 from charactermemory.ports.vectors import Cursor
 from memory_app import health, runtime
+from memory_app.health import Check
 from memory_app.models import MemoryCollection, RepairMarker
 from memory_app.observed import ObservedMemory
 from memory_app.operations import repair
@@ -110,6 +111,21 @@ def test_a_store_that_another_process_holds_makes_it_unready(
             runtime.get_memory("shed")
         assert client.get("/ready/").status_code == 503
     assert client.get("/ready/").status_code == 200
+
+
+def test_nobody_who_asks_for_health_waits_for_a_memory_that_is_being_opened(
+    mapping: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Check]] = []
+
+    def slowly(*_: object, **__: object) -> None:
+        told.append(health.report().checks)  # would wait for itself
+        raise NotAStore(path="/x", expected="graph", found="notes")
+
+    monkeypatch.setattr(ObservedMemory, "open", slowly)
+    with pytest.raises(NotAStore):
+        runtime.get_memory("shed")
+    assert not any(name.startswith("collection.") for name in told[0])
 
 
 def test_a_disk_that_is_nearly_full_is_told_before_it_ends_the_process(
