@@ -70,8 +70,8 @@ class Settings(BaseModel):
     )
     vector_store_path: Path | None = Field(
         None,
-        description="Folder of the embedded vector index, one sub-folder a collection. "
-        "Required when VECTOR_STORE_MODE is embedded, else ignored.",
+        description="Folder of the embedded vector index, one sub-folder a collection; neither inside "
+        "OXIGRAPH_PATH nor around it. Required when VECTOR_STORE_MODE is embedded, else ignored.",
     )
     qdrant_connection_string: str | None = Field(
         None,
