@@ -7,8 +7,8 @@ language, the one its words are stemmed in; numbers (2023-05, 2023-05-14) are re
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Iterator
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -55,8 +55,9 @@ def happened_in(months: Collection[Month], when: float) -> bool:
     """Whether a time, in seconds since 1970 and 0 where there is none, lies in one of these months (in UTC)."""
     if not when:
         return False
-    day = datetime.fromtimestamp(when, UTC)
-    return Month(day.month, day.year) in months or Month(day.month) in months
+    # Not by a datetime: the last moment that one can hold is, in seconds, rounded to the year 10000.
+    day = time.gmtime(when)
+    return Month(day.tm_mon, day.tm_year) in months or Month(day.tm_mon) in months
 
 
 def _by_number(text: str) -> Iterator[Month]:

@@ -56,6 +56,8 @@ def test_a_month_without_a_year_is_that_of_every_year() -> None:
     assert happened_in({Month(5)}, when)
     assert happened_in({Month(5, 2023)}, when)
     assert not happened_in({Month(5, 2022), Month(6)}, when)
+    assert happened_in({Month(1)}, datetime.min.replace(tzinfo=UTC).timestamp())
+    assert not happened_in({Month(12, 9999)}, datetime.max.replace(tzinfo=UTC).timestamp()), "rounded"
     assert not happened_in({Month(1)}, 0), "what has no time did not happen in January 1970"
 
 
