@@ -41,6 +41,8 @@ from memory_app.models import IdempotencyRecord
 TAG = "Chat"
 Metadata = dict[str, JsonValue]
 Id = Annotated[str, Field(min_length=1, max_length=KEY_LIMIT, pattern=r"^[^/\x00]+$")]
+ADDRESSES = frozenset({".", "..", "search"})
+"""Ids that no thread is made with: its address would be another one, so that nobody could read or delete it there."""
 Role = Literal["user", "assistant", "system", "tool", "function", "developer"]
 Parts = Annotated[tuple[dict[str, JsonValue], ...], Listed]
 
@@ -258,6 +260,9 @@ class ThreadsView(MemoryView):
     def post(self, call: Call) -> Answer:
         """Create a thread."""
         wanted: NewThread = call.body
+        if wanted.id in ADDRESSES:
+            detail = f"{wanted.id!r} is an address of its own; name the thread otherwise."
+            raise Unprocessable(detail, "thread_id_reserved", [ProblemItem(pointer="/id", detail=detail)])
         manager, id_ = _manager(call), _id(call)
         with _problems():
             found = manager.storage.get_thread(id_) if id_ is not None else None

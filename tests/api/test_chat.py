@@ -227,6 +227,14 @@ def test_what_is_wrong_is_told_and_nothing_written(api: Api) -> None:
 
 
 @pytest.mark.spec("history-38")
+@pytest.mark.parametrize("name", [".", "..", "search"])
+def test_no_thread_is_made_that_nobody_could_read_or_delete(api: Api, name: str) -> None:
+    refused = api.post("threads", {"id": name})
+    assert (refused.status, refused.code) == (422, "thread_id_reserved")
+    assert api.get("threads").json["results"] == []
+    assert api.post("threads", {"id": f"{name}1"}).status == 201
+
+
 def test_another_tenants_threads_are_invisible(tenant: Tenant) -> None:
     ann, bob = tenant("ann"), tenant("bob")
     ann.post("threads", {"id": "t", "metadata": {"mood": "good"}})
