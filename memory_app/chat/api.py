@@ -42,7 +42,7 @@ TAG = "Chat"
 Metadata = dict[str, JsonValue]
 Id = Annotated[str, Field(min_length=1, max_length=KEY_LIMIT, pattern=r"^[^/\x00]+$")]
 ADDRESSES = frozenset({".", "..", "search"})
-"""Ids that no thread is made with: its address would be another one, so that nobody could read or delete it there."""
+"""Ids that no thread is made with: its address would be another one, where nobody could read or delete it."""
 Role = Literal["user", "assistant", "system", "tool", "function", "developer"]
 Parts = Annotated[tuple[dict[str, JsonValue], ...], Listed]
 
