@@ -1,7 +1,7 @@
 """Months that the topic names: of what matches, what happened then comes first (docs/recall-tuning.md).
 
 "What did we do in May?" is about one month whatever its words are like. Names are those of the collection's
-language, the one its words are stemmed in; numbers (2023-05, 2023-05-14) are read in every one.
+language, the one its words are stemmed in; numbers (2023-05, 2023-05-14, 2023年5月, 5월) are read in every one.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _ALSO_WORDS = {"english": frozenset({"march", "may", "august"})}
 """Names that are other words too: read with a capital, within a sentence or before a number."""
 
 _NUMBERS = re.compile(r"(?<![\d-])((?:19|20)\d\d)-(0[1-9]|1[0-2])(?:-\d\d)?(?![\d-])")
+_COUNTED = re.compile(r"(?:((?:19|20)\d\d)[年년]\s*)?(?<!\d)(1[0-2]|0?[1-9])[月월](?![間间간])")
+"""Chinese, Japanese and Korean count their months; with a word for duration behind it, it is none."""
 _YEAR = r"(?:(?:\W+\w{1,4}){0,2}?\W+((?:19|20)\d\d)\b)?"
 """A year after a month's name, with at most a day and a short word between."""
 _WITHIN = re.compile(r"[^\s.!?:;\"“”„«»¿¡]\s+\Z")
@@ -63,6 +65,8 @@ def happened_in(months: Collection[Month], when: float) -> bool:
 def _by_number(text: str) -> Iterator[Month]:
     for found in _NUMBERS.finditer(text):
         yield Month(int(found[2]), int(found[1]))
+    for found in _COUNTED.finditer(text):
+        yield Month(int(found[2]), int(found[1]) if found[1] else None)
 
 
 def _by_name(text: str, language: str) -> Iterator[Month]:
