@@ -12,19 +12,22 @@ from charactermemory.composition import Opened, StatisticsFactory, compose
 from charactermemory.config import Settings
 from charactermemory.domain.lifecycle import Stored
 from charactermemory.domain.model import Model, of_text
+from charactermemory.domain.objects import Episode
+from charactermemory.domain.scene import Scene
 from charactermemory.errors import InvalidInput, MissingValue, StoreClosedError
-from charactermemory.ids import MemoryObjectRef
+from charactermemory.ids import MemoryObjectRef, ObjectType
 from charactermemory.ports.embedding import EmbeddingProvider
 from charactermemory.ports.locks import WriterLock
 from charactermemory.ports.stores import Postpone, Stores
 from charactermemory.ports.transcript import TranscriptSource
+from charactermemory.recall.calling import called
 from charactermemory.recall.context import RetrievalContext
 from charactermemory.recall.fence import fence_of
 from charactermemory.recall.knobs import RecallKnobs
 from charactermemory.recall.outcome import RetrievalOutcome
 from charactermemory.recall.pack import ContinuityContextPack
 from charactermemory.recall.recent import unremembered
-from charactermemory.recall.render import Rendered, Style, people_of, render
+from charactermemory.recall.render import Rendered, Style, people_of, render, unseen_episodes
 from charactermemory.recall.retrieve import retrieve
 from charactermemory.recall.tokens import TokenCounter, estimate_tokens
 from charactermemory.remember.commit import commit
@@ -242,27 +245,37 @@ class CharacterMemory:
         budget: int | None = None,
         counter: TokenCounter = estimate_tokens,
         style: Style = "markdown",
+        scene: Scene | None = None,
         in_progress: Collection[MemoryObjectRef] = (),
     ) -> Rendered:
         """Write a pack for a prompt, with this deployment's fence and the names the character knows.
 
-        `in_progress` are memories of the conversation in progress, to be marked.
+        `scene` is that of the conversation: of two people of one name it tells who is there. `in_progress` are
+        memories of the conversation in progress, to be marked.
 
         Raises:
             MissingValue: `FENCE_SECRET` is not configured.
             ValueError: the budget is negative.
+            StoreError: the graph failed.
         """
         if self.settings.fence_secret is None:
             raise MissingValue(("FENCE_SECRET",))
         fence = fence_of(self.settings.fence_secret.get_secret_value(), self.collection)
-        names = self.stores.graph.names_of(people_of(pack))
+        graph = self.stores.graph
+        spellings = graph.names_of(people_of(pack))
+        episodes = graph.read([MemoryObjectRef.of(ObjectType.EPISODE, id_) for id_ in unseen_episodes(pack)])
         return render(
             pack,
             fence=fence,
             budget=budget,
             counter=counter,
             style=style,
-            names={notion: spellings[0] for notion, spellings in names.items()},
+            names=called(spellings, scene.participant_keys if scene else ()),
+            scenes={
+                ref.id: item.object.scene
+                for ref, item in episodes.items()
+                if isinstance(item.object, Episode)
+            },
             in_progress=in_progress,
         )
 

@@ -29,7 +29,7 @@ from charactermemory.recall.tokens import TokenCounter, estimate_tokens
 from charactermemory.recall.verdict import Verdict
 
 if TYPE_CHECKING:
-    from charactermemory.recall.render import Names, Rendered, Style
+    from charactermemory.recall.render import Names, Rendered, Scenes, Style
 
 
 class DerivedEntry(Model):
@@ -86,11 +86,14 @@ class ContinuityContextPack(Model):
         counter: TokenCounter = estimate_tokens,
         style: Style = "markdown",
         names: Names | None = None,
+        scenes: Scenes | None = None,
     ) -> Rendered:
         """Write the pack for a prompt, fenced as data. See `recall.render.render`."""
         from charactermemory.recall.render import render
 
-        return render(self, fence=fence, budget=budget, counter=counter, style=style, names=names)
+        return render(
+            self, fence=fence, budget=budget, counter=counter, style=style, names=names, scenes=scenes
+        )
 
 
 class SectionPressure(Model):

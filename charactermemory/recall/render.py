@@ -27,6 +27,8 @@ from charactermemory.recall.tokens import TokenCounter, estimate_tokens
 Style = Literal["markdown", "xml", "json"]
 Names = Mapping[MemoryId, str]
 """What to call notions; one without a name here is not named."""
+Scenes = Mapping[MemoryId, Scene]
+"""The scenes of episodes."""
 
 STABLE = (
     Section.PREFERENCES,
@@ -118,6 +120,7 @@ def render(
     counter: TokenCounter = estimate_tokens,
     style: Style = "markdown",
     names: Names | None = None,
+    scenes: Scenes | None = None,
     in_progress: Collection[MemoryObjectRef] = (),
 ) -> Rendered:
     """Render a pack.
@@ -129,6 +132,8 @@ def render(
         counter: counts the tokens of a text.
         style: how the blocks are written.
         names: what to call speakers and participants.
+        scenes: those of episodes that the pack does not hold itself; an observation is told by the clock of its
+            scene, and in UTC where that is not known.
         in_progress: memories of the conversation in progress; they are marked, save in the stable block.
 
     Raises:
@@ -149,7 +154,7 @@ def render(
             enclose(volatile, fence, "volatile") if volatile else "",
         )
 
-    items = [_marked(item, in_progress) for item in _items(pack, names or {})]
+    items = [_marked(item, in_progress) for item in _items(pack, names or {}, scenes or {})]
     chosen = items
     cost = {item.ref: counter(write([item], (item.section,))) for item in items}
     if budget is not None:
@@ -179,6 +184,13 @@ def people_of(pack: ContinuityContextPack) -> set[MemoryId]:
     return speakers.union(*(episode.scene.participant_keys for episode in pack.relevant_episodes))
 
 
+def unseen_episodes(pack: ContinuityContextPack) -> set[MemoryId]:
+    """Return the episodes by whose clocks a rendering of `pack` tells observations, and that it does not hold."""
+    return {item.episode_id for item in pack.salient_observations} - {
+        item.id for item in pack.relevant_episodes
+    }
+
+
 def _cost(blocks: tuple[str, str], counter: TokenCounter) -> int:
     return sum(counter(block) for block in blocks if block)
 
@@ -201,20 +213,21 @@ def _fitting(items: Sequence[_Item], cost: Mapping[MemoryObjectRef, int], budget
     return chosen
 
 
-def _items(pack: ContinuityContextPack, names: Names) -> list[_Item]:
+def _items(pack: ContinuityContextPack, names: Names, scenes: Scenes) -> list[_Item]:
     """Return every memory of the pack that has words, section by section, best first.
 
     An episode of which nothing but its time is known has none; what was said in it has.
     """
+    scenes = {**scenes, **{episode.id: episode.scene for episode in pack.relevant_episodes}}
     items = (
-        _item(section, rank, entry, names)
+        _item(section, rank, entry, names, scenes)
         for section in Section
         for rank, entry in enumerate(getattr(pack, section.value))
     )
     return [item for item in items if item.text.strip()]
 
 
-def _item(section: Section, rank: int, entry: Any, names: Names) -> _Item:
+def _item(section: Section, rank: int, entry: Any, names: Names, scenes: Scenes) -> _Item:
     match entry:
         case DerivedEntry():
             memory = entry.memory
@@ -226,12 +239,22 @@ def _item(section: Section, rank: int, entry: Any, names: Names) -> _Item:
             return _Item(entry.ref, section, (rank,), when, None, text)
         case Observation():
             who = names.get(entry.speaker_entity_id) if entry.speaker_entity_id else None
-            when = (entry.observed_at or entry.created_at).strftime("%Y-%m-%d %H:%M UTC")
+            when = _by_its_clock(entry.observed_at or entry.created_at, scenes.get(entry.episode_id))
             return _Item(entry.ref, section, (rank,), when, who, entry.text)
         case MemoryThread():
             text = f"{entry.title}: {entry.summary}" if entry.summary else entry.title
             return _Item(entry.ref, section, (rank,), _day(entry.last_touched_at), None, text)
     raise TypeError(f"not an entry of a pack: {type(entry).__name__}")
+
+
+def _by_its_clock(value: datetime, scene: Scene | None) -> str:
+    """Write a moment as the clock of its scene showed it, for "tomorrow" is reckoned by that."""
+    if scene is None:
+        return value.strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return value.astimezone(scene.time.tzinfo).strftime("%Y-%m-%d %H:%M")
+    except OverflowError:  # at the ends of the calendar
+        return value.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _named(scene: Scene, names: Names) -> Scene:

@@ -102,7 +102,12 @@ class MemoryCompanion:
             window = {item.message.id for item in prepared.request}
             pack, marked = _untold(recollection, window)
             rendered = self.memory.render(
-                pack, budget=self.budget, counter=self.counter, style=self.style, in_progress=marked
+                pack,
+                budget=self.budget,
+                counter=self.counter,
+                style=self.style,
+                scene=recollection.scene,
+                in_progress=marked,
             )
         except Exception as error:
             self._failed("recall", prepared.thread_id, error)

@@ -38,5 +38,8 @@ class RetrieveView(MemoryView):
         outcome = call.memory.retrieve(call.body)
         if query.format == "pack":
             return outcome
-        rendered = call.memory.render(outcome.pack, budget=query.budget, style=query.style or "markdown")
+        context: RetrievalContext = call.body
+        rendered = call.memory.render(
+            outcome.pack, budget=query.budget, style=query.style or "markdown", scene=context.scene
+        )
         return PromptAnswer.of(rendered, outcome)
