@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -33,11 +34,11 @@ _ALSO_WORDS = {"english": frozenset({"march", "may", "august"})}
 """Names that are other words too: read with a capital, within a sentence or before a number."""
 
 _NUMBERS = re.compile(r"(?<![\d-])((?:19|20)\d\d)-(0[1-9]|1[0-2])(?:-\d\d)?(?![\d-])")
-_COUNTED = re.compile(r"(?:((?:19|20)\d\d)[年년]\s*)?(?<!\d)(1[0-2]|0?[1-9])[月월](?![間间간])")
-"""Chinese, Japanese and Korean count their months; with a word for duration behind it, it is none."""
+_COUNTED = re.compile(r"(?:((?:19|20)\d\d)\s?[年년]\s*)?(?<!\d)(1[0-2]|0?[1-9])\s?[月월](?![間间간曜요])")
+"""Chinese, Japanese and Korean count their months; before a word for duration or a Monday, it is none."""
 _YEAR = r"(?:(?:\W+\w{1,4}){0,2}?\W+((?:19|20)\d\d)\b)?"
 """A year after a month's name, with at most a day and a short word between."""
-_WITHIN = re.compile(r"[^\s.!?:;\"“”„«»¿¡]\s+\Z")
+_WITHIN = re.compile(r"[^\s.!?:;\"“”„«»¿¡](?:\s+|-)\Z")
 _BEFORE_NUMBER = re.compile(r"\W*\d")
 
 
@@ -49,7 +50,8 @@ class Month(NamedTuple):
 
 
 def months_in(text: str, language: str) -> frozenset[Month]:
-    """Return the months that a text names."""
+    """Return the months that a text names, however its letters and digits are encoded."""
+    text = unicodedata.normalize("NFKC", text)
     return frozenset((*_by_number(text), *_by_name(text, language)))
 
 
@@ -75,6 +77,8 @@ def _by_name(text: str, language: str) -> Iterator[Month]:
     names = MONTHS[language].split()
     for found in _pattern(language).finditer(text):
         name = found[1].lower()
+        if name not in names:
+            continue  # with a Turkish i: the same letter to the pattern, another in lower case
         if name in _ALSO_WORDS.get(language, ()) and not _means_month(text, found):
             continue
         yield Month(names.index(name) + 1, int(found[2]) if found[2] else None)

@@ -40,6 +40,13 @@ from tests.recall.world import World, refs_in
         ("¿Qué hicimos el 3 de mayo de 2023?", "spanish", {Month(5, 2023)}),
         ("What happened in May?", "german", set()),
         ("What happened in May?", "turkish", set()),
+        ("Where were we in mid-May?", "english", {Month(5)}),
+        ("In APR\u0130L, apr\u0131l or \u017feptember", "english", {Month(9)}),
+        ("en aou\u0302t", "french", {Month(8)}),
+        ("\uff12\uff10\uff12\uff13年\uff15月", "japanese", {Month(5, 2023)}),
+        ("2023 年 5 月", "chinese", {Month(5, 2023)}),
+        ("毎月第3月曜日、3월요일", "japanese", set()),
+        ("From December 2022 to January 2023", "english", {Month(12, 2022), Month(1, 2023)}),
         ("", "english", set()),
     ],
 )
