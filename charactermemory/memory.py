@@ -46,7 +46,7 @@ from charactermemory.revise.drafts import CorrectMemoryDraft, ForgetMemoryDraft
 from charactermemory.revise.forget import forget, plan_forget
 from charactermemory.revise.link import link
 from charactermemory.revise.outcome import LifecycleMutationOutcome
-from charactermemory.upkeep.backup import BackupReport, backup
+from charactermemory.upkeep.backup import BackupReport, backup, require_outside_stores
 from charactermemory.upkeep.derive import DeriveReport, derive
 from charactermemory.upkeep.rebuild import Progress, RebuildReport, rebuild_statistics, rebuild_vectors
 from charactermemory.upkeep.sweep import SweepReport, sweep
@@ -333,7 +333,12 @@ class Upkeep:
         return self._memory.stores.graph.load(file)
 
     def backup(self, folder: Path) -> BackupReport:
-        """Copy the stores while they serve. See `upkeep.backup.backup`."""
+        """Copy the stores while they serve. See `upkeep.backup.backup`.
+
+        Raises:
+            InvalidInput: `folder` lies in the folder of a store; nothing was written.
+        """
+        require_outside_stores(self._memory.settings, folder)
         return backup(self._memory.stores, folder)
 
 

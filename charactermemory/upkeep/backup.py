@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from charactermemory.config import Settings
 from charactermemory.domain.model import Model
+from charactermemory.errors import InvalidInput
 from charactermemory.ports.stores import Stores
 
 VECTORS_FOLDER = "vectors"
@@ -25,6 +28,27 @@ class BackupReport(Model):
     vectors: bool
     vectors_applied: int
     head: int
+
+
+def require_outside_stores(settings: Settings, folder: Path) -> None:
+    """Check that what is written below `folder` comes into none of the stores' folders.
+
+    What lies there is taken for a collection's, and goes with the disk that a backup is to outlive.
+
+    Raises:
+        InvalidInput: it would come into one; names the setting. Nothing was written.
+    """
+    stores = {
+        "OXIGRAPH_PATH": settings.oxigraph_path if settings.graph_store_mode == "persistent" else None,
+        "VECTOR_STORE_PATH": settings.vector_store_path if settings.vector_store_mode == "embedded" else None,
+        "WRITER_LOCK_PATH": settings.writer_lock_path if settings.graph_store_mode == "service" else None,
+    }
+    for written in (folder, folder / GRAPH_FOLDER, folder / VECTORS_FOLDER):
+        real = Path(os.path.realpath(written))
+        for key, store in stores.items():
+            if store is not None and real.is_relative_to(os.path.realpath(store)):
+                problem = f"{written} lies in the folder of {key}, {store}; name a folder outside of it"
+                raise InvalidInput((("/folder", problem),))
 
 
 def backup(stores: Stores, folder: Path) -> BackupReport:

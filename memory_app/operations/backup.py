@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from charactermemory import SCHEMA_VERSION
-from charactermemory.upkeep.backup import BackupReport
+from charactermemory.upkeep.backup import BackupReport, require_outside_stores
+from memory_app.conf import app_settings
 from memory_app.operations import exporting, opening
 from memory_app.operations.opening import Refused
 
@@ -47,10 +48,12 @@ def backup(collection: str, folder: Path) -> BackedUp:
 
     Raises:
         Refused: no such collection, or a backup is there already.
+        InvalidInput: `folder` lies in the folder of a store; nothing was written.
         CharacterMemoryError, OSError: a store cannot be copied.
     """
     opening.require(collection)
     target = folder / collection
+    require_outside_stores(app_settings().core, target)
     if target.exists():
         raise Refused(f"{target} is there already; back up into a folder of its own")
     target.mkdir(parents=True)

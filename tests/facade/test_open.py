@@ -209,6 +209,20 @@ def test_statistics_that_cannot_be_opened_stop_nothing(
     assert memory.stores.statistics.health(memory.stores.graph.head()) == Health("healthy")
 
 
+@pytest.mark.parametrize("place", ["graph", "vectors/copy", ""])
+def test_a_backup_is_kept_out_of_the_folders_of_the_stores(
+    open_memory: Open, settings: dict[str, object], tmp_path: Path, place: str
+) -> None:
+    """The last is the folder around both, where the copy's own `graph` is the store's."""
+    memory = open_memory()
+    memory.remember("It rains.")
+    before = sorted(path for path in tmp_path.rglob("*") if path.is_dir())
+    with pytest.raises(InvalidInput, match="lies in the folder of (OXIGRAPH|VECTOR_STORE)_PATH"):
+        memory.upkeep.backup(tmp_path / "stores" / place)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_dir()) == before
+    assert memory.upkeep.backup(tmp_path / "stores" / "copy").graph, "beside them is no harm"
+
+
 def test_a_closed_memory_says_so(open_memory: Open) -> None:
     memory = open_memory()
     memory.close()

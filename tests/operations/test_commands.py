@@ -249,6 +249,22 @@ def test_a_backup_overwrites_nothing(shed: CharacterMemory, manage: Manage, tmp_
     assert "is there already" in problem
 
 
+@pytest.mark.parametrize("key", ["OXIGRAPH_PATH", "VECTOR_STORE_PATH"])
+@pytest.mark.parametrize("place", [".", "backups/today", "link"])
+def test_a_backup_into_a_folder_of_the_stores_is_refused_before_anything_is_written(
+    shed: CharacterMemory, manage: Manage, mapping: dict[str, Any], tmp_path: Path, key: str, place: str
+) -> None:
+    store = Path(mapping[key])
+    target = store / place
+    if place == "link":
+        target = tmp_path / "looks-harmless"
+        target.symlink_to(store)
+    before = sorted(os.listdir(store))
+    _, problem = manage("memory_backup", str(target), fails=True)
+    assert f"{target / 'shed'} lies in the folder of {key}, {store}; name a folder outside of it" in problem
+    assert sorted(os.listdir(store)) == before
+
+
 def test_half_a_backup_does_not_stand_in_the_way_of_the_next(
     shed: CharacterMemory, manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

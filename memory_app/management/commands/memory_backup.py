@@ -23,7 +23,11 @@ class Command(OperatorCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
         super().add_arguments(parser)
-        parser.add_argument("folder", type=Path, help="where the copies go; created if need be")
+        parser.add_argument(
+            "folder",
+            type=Path,
+            help="where the copies go, outside of the stores' folders; created if need be",
+        )
         add_collections(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
