@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, count
 
 from charactermemory.domain.names import normalize_name
 from charactermemory.ids import MemoryId
@@ -15,7 +16,8 @@ def called(
     """Return one name for each notion, distinct from everybody else's.
 
     By the first of its names that nobody else has. Who has none is told apart by who is present: "Alex (here
-    now)" and "another Alex"; among several who are, or are not, by number, in the order of their ids.
+    now)" and "another Alex"; among several who are, or are not, by number, in the order of their ids. A
+    name made so that somebody bears is passed over.
 
     Args:
         spellings: the names under which each notion is known, the preferred one first; never empty.
@@ -32,25 +34,25 @@ def called(
     alike: defaultdict[str, list[MemoryId]] = defaultdict(list)
     for notion in sorted(names):
         alike[normalize_name(names[notion])].append(notion)
+    taken = set(bearers)
     for group in alike.values():
         if len(group) > 1:
-            names |= _apart(group, names, present)
+            here = [notion for notion in group if notion in present]
+            away = [notion for notion in group if notion not in present]
+            names |= _numbered(here, names, "{} (here now)", taken)
+            names |= _numbered(away, names, "another {}" if here else "{}", taken)
     return names
 
 
-def _apart(
-    group: Sequence[MemoryId], names: Mapping[MemoryId, str], present: Collection[MemoryId]
+def _numbered(
+    group: Sequence[MemoryId], names: Mapping[MemoryId, str], form: str, taken: set[str]
 ) -> dict[MemoryId, str]:
-    here = [notion for notion in group if notion in present]
-    away = [notion for notion in group if notion not in present]
-    if not here:
-        return _numbered(group, names, "{}")
-    return _numbered(here, names, "{} (here now)") | _numbered(away, names, "another {}")
-
-
-def _numbered(group: Sequence[MemoryId], names: Mapping[MemoryId, str], form: str) -> dict[MemoryId, str]:
-    if len(group) == 1:
-        return {group[0]: form.format(names[group[0]])}
-    return {
-        notion: f"{form.format(names[notion])} ({number})" for number, notion in enumerate(group, start=1)
-    }
+    """Return names of this form that are not taken, with a number where it needs one, and take them."""
+    found = {}
+    for notion in group:
+        plain = form.format(names[notion])
+        numbered = (f"{plain} ({number})" for number in count(1))
+        candidates = numbered if len(group) > 1 else chain([plain], numbered)
+        found[notion] = next(name for name in candidates if normalize_name(name) not in taken)
+        taken.add(normalize_name(found[notion]))
+    return found

@@ -37,3 +37,16 @@ def test_who_is_here_is_told_from_who_is_not() -> None:
 
 def test_nobody_known_to_be_here_leaves_numbers_in_a_fixed_order() -> None:
     assert called({BEA: ("Alex",), ANN: ("Alex",)}) == {ANN: "Alex (1)", BEA: "Alex (2)"}
+
+
+def test_no_made_name_is_that_of_somebody_else() -> None:
+    """For instance of who called themselves so, to be taken for who is here."""
+    alike = {ANN: ("Alex",), BEA: ("alex",)}
+    assert called({**alike, CAT: ("Alex (Here Now)",)}, [ANN]) == {
+        ANN: "Alex (here now) (1)",
+        BEA: "another alex",
+        CAT: "Alex (Here Now)",
+    }
+    assert called({**alike, CAT: ("Alex (1)",)}) == {ANN: "Alex (2)", BEA: "alex (3)", CAT: "Alex (1)"}
+    four = {**alike, CAT: ("Alex (here now)",), UUID(int=4): ("Alex (here now)",)}
+    assert len(set(called(four, [ANN]).values())) == 4
