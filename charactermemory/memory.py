@@ -262,7 +262,9 @@ class CharacterMemory:
             raise MissingValue(("FENCE_SECRET",))
         fence = fence_of(self.settings.fence_secret.get_secret_value(), self.collection)
         graph = self.stores.graph
-        spellings = graph.names_of(people_of(pack))
+        here = scene.participant_keys if scene else ()
+        # Whoever is here and did not come up is still not to be taken for a namesake who did.
+        spellings = graph.names_of(people_of(pack).union(here))
         episodes = graph.read([MemoryObjectRef.of(ObjectType.EPISODE, id_) for id_ in unseen_episodes(pack)])
         return render(
             pack,
@@ -270,7 +272,7 @@ class CharacterMemory:
             budget=budget,
             counter=counter,
             style=style,
-            names=called(spellings, scene.participant_keys if scene else ()),
+            names=called(spellings, here),
             scenes={
                 ref.id: item.object.scene
                 for ref, item in episodes.items()

@@ -21,6 +21,16 @@ def test_two_people_of_one_name_are_told_apart_by_who_is_here(story: Story) -> N
     assert all(f"Alex ({number}): I " in nobody_here for number in (1, 2))
 
 
+def test_who_is_here_is_not_taken_for_a_namesake_who_alone_came_up(story: Story) -> None:
+    newcomer, brother = story.someone("Alex"), story.someone("Alex")
+    story.happened(2, (brother, "I bake walnut bread every Sunday."), present=[brother])
+    pack = story.memory.retrieve("Who bakes bread?").pack
+    scene = Scene(time=datetime(2024, 3, 4, tzinfo=UTC), participants=[Participant(key=newcomer)])
+
+    assert "another Alex: I bake walnut bread" in story.memory.render(pack, scene=scene).volatile
+    assert ") Alex: I bake walnut bread" in story.memory.render(pack).volatile
+
+
 def test_an_evening_far_away_is_told_by_its_own_clock(story: Story) -> None:
     """In UTC it was the day before, and "tomorrow" would be the wrong day."""
     chatham = timezone(timedelta(hours=13, minutes=45))
