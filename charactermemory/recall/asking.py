@@ -18,12 +18,18 @@ ASKING = 0.16
 
 
 def asks(text: str) -> bool:
-    """Whether a text ends with a question mark of any script, whatever signs stand beside it."""
+    """Whether a text ends with a question mark of any script, whatever signs stand beside it.
+
+    Greek asks with a semicolon; its mark of its own is that to every text that was normalised.
+    """
+    semicolon = False
     for character in reversed(text):
+        name = unicodedata.name(character, "")
         if character.isalnum():
-            return False
-        if "QUESTION MARK" in unicodedata.name(character, ""):
+            return semicolon and name.startswith("GREEK")
+        if "QUESTION" in name or "INTERROBANG" in name:
             return True
+        semicolon = semicolon or character == ";"
     return False
 
 

@@ -22,6 +22,9 @@ from tests.recall.world import World, refs, refs_in
         "\u3069\u3053\uff1f",
         "\u0623\u064a\u0646\u061f",
         "\u03c0\u03bf\u03cd \u03b5\u03af\u03bd\u03b1\u03b9\u037e",
+        "\u03c0\u03bf\u03cd \u03b5\u03af\u03bd\u03b1\u03b9;\u00bb",
+        "Where is it\u2048",
+        "Where is it\u203d",
     ],
 )
 def test_a_question_is_known_by_its_end_in_any_script(text: str) -> None:
@@ -29,7 +32,17 @@ def test_a_question_is_known_by_its_end_in_any_script(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Where is it? On the table.", "It is there.", "\u00bf qu\u00e9 s\u00e9 yo", "...", "? no", ""]
+    "text",
+    [
+        "Where is it? On the table.",
+        "It is there.",
+        "\u00bf qu\u00e9 s\u00e9 yo",
+        "...",
+        "? no",
+        "",
+        "there;",
+        "\u03b5\u03b4\u03ce; ok",
+    ],
 )
 def test_what_goes_on_after_a_question_is_none(text: str) -> None:
     assert not asks(text)
