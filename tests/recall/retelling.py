@@ -22,14 +22,15 @@ from charactermemory.recall.render import Style
 from charactermemory.revise.drafts import ForgetMemoryDraft
 from tests.support import plans
 
-ADA, BEN, GARDEN, MOVE = 1, 2, 11, 12
+ADA, BEN, NAMESAKE, GARDEN, MOVE = 1, 2, 3, 11, 12
 FIRST_EPISODE, FIRST_TURN, FIRST_BELIEF, FIRST_NAMING, FIRST_LINK = 100, 200, 400, 500, 600
-EPISODES, TURNS = 6, 4
+EPISODES, TURNS = 6, 5
 SAID = (
     "The roses need water.",
     "I could not sleep for the noise.",
     "We might move to the coast.",
     "The roses need water.",
+    "Do the roses need water?",
 )
 HELD = (
     (DerivedType.CLAIM, "The roses are thirsty in June."),
@@ -46,16 +47,17 @@ WEST = timezone(timedelta(hours=-9, minutes=-30))
 
 def drafts() -> list[Any]:
     """Return everything that is to be remembered, each with its own id and times."""
-    made: list[Any] = [plans.notion(ADA), plans.notion(BEN), plans.thread(GARDEN)]
+    made: list[Any] = [*map(plans.notion, (ADA, BEN, NAMESAKE)), plans.thread(GARDEN)]
     made += [plans.thread(MOVE, "The move", "where to live"), plans.naming(FIRST_NAMING, ADA, "Ada")]
     made += [
         plans.naming(FIRST_NAMING + 1, BEN, "Ben"),
         plans.naming(FIRST_NAMING + 2, BEN, "Benjamin", "Ada"),
+        plans.naming(FIRST_NAMING + 3, NAMESAKE, "Ada"),
     ]
     for number in range(EPISODES):
         episode = FIRST_EPISODE + number
-        # Two and two at the same instant, each in another zone.
-        when = (plans.AT + timedelta(days=number // 2)).astimezone(WEST if number % 2 else UTC)
+        # Two and two at the same instant, each in another zone, and each two in another month.
+        when = (plans.AT + timedelta(days=31 * (number // 2))).astimezone(WEST if number % 2 else UTC)
         scene = Scene(
             time=when, participants=(Participant(key=plans.uid(ADA)), Participant(key=plans.uid(BEN)))
         )
@@ -64,7 +66,7 @@ def drafts() -> list[Any]:
         )
         for position in range(TURNS):
             turn = FIRST_TURN + 10 * number + position
-            speaker = plans.uid(ADA if position % 2 else BEN)
+            speaker = plans.uid((BEN, ADA, BEN, ADA, NAMESAKE)[position])
             made.append(plans.observation(turn, episode, SAID[position], position, speaker_entity_id=speaker))
     for number in range(2 * len(HELD)):
         kind, text = HELD[number % len(HELD)]
@@ -114,12 +116,14 @@ def tell(memory: CharacterMemory, seed: int) -> None:
 
 
 def contexts() -> list[RetrievalContext]:
-    """Return what is asked: by words, by name, by an ambiguous name, by who is there, with narrow caps."""
+    """Return what is asked: by words, by name, by an ambiguous name, by a month, by who is there, narrowly."""
     ada = plans.uid(ADA)
     narrow = {"max_fanout_per_node": 3, "max_nodes": 12, "max_hub_edges": 4}
+    few = {"salient_observations": 3, "relevant_episodes": 2}
     scene = Scene(time=plans.AT, participants=(Participant(key=ada),))
     return [
         RetrievalContext(topic="the roses and the coast"),
+        RetrievalContext(topic=f"Which roses, in {plans.AT:%Y-%m}?", scene=scene, section_limits=few),
         RetrievalContext(topic="What did Benjamin say of the noise?"),
         RetrievalContext(topic="Does Ada sleep?", profile="automatic"),
         RetrievalContext(topic="roses", scene=scene, graph_limits=narrow),
@@ -136,8 +140,9 @@ def answers(memory: CharacterMemory, trace: bool = True) -> list[str]:
     for number, context in enumerate(contexts()):
         outcome = memory.retrieve(context.replace(include_trace=trace))
         found.append(outcome.to_json())
-        found.append(memory.render(outcome.pack, style=STYLES[number % len(STYLES)]).text)
-        found.append(memory.render(outcome.pack, budget=120).text)
+        style = STYLES[number % len(STYLES)]
+        found.append(memory.render(outcome.pack, style=style, scene=context.scene).text)
+        found.append(memory.render(outcome.pack, budget=120, scene=context.scene).text)
     return found
 
 

@@ -23,6 +23,7 @@ ORDERS = 20
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = [("0", "Asia/Tokyo"), ("1", "America/St_Johns"), ("4242", "Pacific/Apia")]
 """Hash seeds and time zones."""
+PARTS = ("named_score", "present_score", "dated_score", "episode_score", "support_score", "asking_score")
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,9 @@ def test_the_questions_have_answers_worth_comparing(told: CharacterMemory) -> No
     outcomes = [told.retrieve(context) for context in retelling.contexts()]
     assert sum(outcome.rationale.lifecycle_omission_count > 0 for outcome in outcomes) >= 3
     assert any(name.resolution == "ambiguous" for outcome in outcomes for name in outcome.rationale.names)
+    scores = [entry.scores for outcome in outcomes for entry in outcome.pack.admissions]
+    assert all(any(getattr(score, name) for score in scores) for name in PARTS)
+    assert any("another Ada" in answer for answer in retelling.answers(told))
 
 
 @pytest.mark.spec("recall-10")
