@@ -258,11 +258,9 @@ def _by_its_clock(value: datetime, scene: Scene | None) -> str:
 
 
 def _named(scene: Scene, names: Names) -> Scene:
-    """Return the scene with the names of participants known by key alone."""
+    """Return the scene with what its participants are called now, who may have had a namesake's name then."""
     people = tuple(
-        person.replace(name=names[person.key])
-        if person.name is None and person.key is not None and person.key in names
-        else person
+        person.replace(name=names[person.key]) if person.key is not None and person.key in names else person
         for person in scene.participants
     )
     return scene.replace(participants=people)

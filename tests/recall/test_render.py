@@ -106,6 +106,19 @@ def test_xml_and_json_bodies_parse_and_keep_the_text_whole() -> None:
     ]
 
 
+def test_whoever_was_there_is_called_as_everywhere_in_the_prompt() -> None:
+    """A scene keeps the names it was told with, which a namesake may have had as well."""
+    people = (
+        Participant(key=MIRA, name="Alex"),
+        Participant(key=UUID(int=78), name="Bea"),
+        Participant(name="Cid"),
+    )
+    met = Episode(id=UUID(int=2), scene=Scene.at(T0, *people), created_at=T0)
+    only = ContinuityContextPack(relevant_episodes=(met,))
+    made = only.render(fence=FENCE, names={MIRA: "another Alex"})
+    assert "with another Alex, Bea, Cid" in made.volatile
+
+
 @pytest.mark.parametrize(
     ("offset", "told"),
     [(13.75, "2026-05-17 21:55"), (-9, "2026-05-16 23:10"), (None, "2026-05-17 08:10 UTC")],
