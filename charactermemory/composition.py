@@ -109,7 +109,10 @@ def _close(stores: Stores, release: ExitStack) -> None:
     with release:
         if not stores.shared:
             with stores.deriving:
-                stores.vectors.flush(stores.vector_ledger.applied())
+                try:
+                    stores.vectors.flush(stores.vector_ledger.applied())
+                except VectorDatabaseError as error:  # what it says is looked at again by a sweep
+                    logger.warning("the index's place in the log was not written: %s", error)
 
 
 class _Coordination:

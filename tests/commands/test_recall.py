@@ -126,6 +126,17 @@ def test_what_is_not_indexed_yet_is_told(harmonium: dict[str, str], manage: Mana
     assert err.startswith("1 commit not known to be indexed")
 
 
+def test_a_damaged_index_is_told_of_and_rebuilt(harmonium: dict[str, str], manage: Manage) -> None:
+    (config,) = Path(harmonium["VECTOR_STORE_PATH"]).glob("shed/gen-*/shard/edge_config.json")
+    config.write_text("{")
+    out, _ = manage("recall", "harmonium", collection="shed")
+    assert "topic, index: vector_database" in out
+    manage("memory_rebuild_vectors", collection="shed")
+    out, err = manage("recall", "harmonium", collection="shed")
+    assert "lacks reed number" in out
+    assert (err, "vector_database" in out) == ("", False)
+
+
 def test_where_the_graph_is_no_folder_the_rows_tell_which_collections_there_are(
     harmonium: dict[str, str], manage: Manage
 ) -> None:

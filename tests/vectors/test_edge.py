@@ -1,7 +1,10 @@
 """The embedded index: its folder, what it refuses to open, and what its engine is never asked."""
 
 import json
+import math
+import os
 import shutil
+import struct
 from uuid import UUID
 
 import pytest
@@ -422,14 +425,60 @@ def test_a_missing_generation_is_told(open_edge, root):
         open_edge()
 
 
-def test_a_damaged_shard_is_an_engine_error_and_frees_the_lock(open_edge, root):
-    open_edge().close()
-    shutil.rmtree(root / "contract" / "gen-000001" / "shard" / "segments")
-    (root / "contract" / "gen-000001" / "shard" / "edge_config.json").write_text("{")
+def cut_config(shard):
+    shutil.rmtree(shard / "segments")
+    (shard / "edge_config.json").write_text("{")
+
+
+def cut_status(shard):
+    """Over which the engine panics."""
+    (status,) = shard.glob("segments/*/vector_storage/vectors/status.dat")
+    os.truncate(status, 2)
+
+
+def scrambled_vectors(shard):
+    """Which the engine opens, and scores with what is no number."""
+    (chunk,) = shard.glob("segments/*/vector_storage/vectors/chunk_0.mmap")
+    with chunk.open("r+b") as file:
+        file.write(struct.pack("<4f", *[math.nan] * 4) * 64)
+
+
+@pytest.mark.parametrize("damage", [cut_config, cut_status, scrambled_vectors])
+def test_a_damaged_index_fails_its_calls_until_it_is_rebuilt(open_edge, root, damage):
+    index = open_edge()
+    index.write([record(n, ONE, "dog") for n in range(3)], [], 3)
+    index.close()
+    damage(root / "contract" / "gen-000001" / "shard")
     for _ in range(2):
-        with pytest.raises(VectorDatabaseError) as caught:
-            open_edge()
-        assert (caught.value.backend, caught.value.kind) == ("qdrant_edge", "engine")
+        index = open_edge()
+        for _ in range(2):
+            with pytest.raises(VectorDatabaseError, match="rebuild the index") as caught:
+                index.search(ONE, None, 5, EVERY_TYPE)
+            assert (caught.value.backend, caught.value.kind) == ("qdrant_edge", "engine")
+        index.close()
+    index = open_edge()
+    anew = index.begin_rebuild()
+    anew.write([record(n, ONE, "dog") for n in range(3)], [], 3)
+    anew.switch(3)
+    assert numbers(index.search(ONE, None, 5, EVERY_TYPE).dense) == [0, 1, 2]
+    index.close()
+    assert open_edge().count() == 3
+
+
+def test_an_old_generation_that_cannot_be_closed_gives_way_all_the_same(open_edge, root, caplog):
+    index = open_edge()
+    index.write([record(1, ONE, "dog")], [], 1)
+    anew = index.begin_rebuild()
+    anew.write([record(2, ONE, "dog")], [], 1)
+
+    def failing():
+        raise Exception("no space left")
+
+    spy_on(index).flush = failing
+    anew.switch(1)
+    assert "closing" in caplog.text
+    assert numbers(index.search(ONE, None, 5, EVERY_TYPE).dense) == [2]
+    assert sorted(entry.name for entry in (root / "contract").glob("gen-*")) == ["gen-000002"]
 
 
 def test_indexes_of_one_folder_share_the_shard_until_the_last_closes(open_edge, root, tmp_path):

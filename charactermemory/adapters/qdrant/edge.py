@@ -73,7 +73,8 @@ class _EdgeStore:
         self._serving: EdgeGeneration | None = serving
         self._rested_at: Cursor | None = None
         self.unfinished: dict[str, EdgeGeneration] = {}
-        _open_stores.used(self)
+        if serving is not None:
+            _open_stores.used(self)
         _open_stores.relieve()
 
     def _check_marker(self) -> bool:
@@ -96,7 +97,11 @@ class _EdgeStore:
             )
         return True
 
-    def _open_current(self, build: Build) -> tuple[str, Build, EdgeGeneration]:
+    def _open_current(self, build: Build) -> tuple[str, Build, EdgeGeneration | None]:
+        """Open the generation that serves; None where that cannot be loaded, which every call will try anew.
+
+        The memory goes on without it, and a rebuild takes its place.
+        """
         current = self.folder / CURRENT_NAME
         if not current.exists():
             self._remove_all()
@@ -106,7 +111,19 @@ class _EdgeStore:
         name = current.read_text(encoding="utf-8").strip()
         self._check_there(name)
         found = read_build(self.collection, read_marker(self.folder / name, _GENERATION_KIND) or {})
-        return name, found, EdgeGeneration.load(self.folder / name / "shard", self.collection, found.size)
+        try:
+            return name, found, self._load(name, found)
+        except VectorDatabaseError as error:
+            logger.warning("the index under %s cannot be opened: %s", self.folder, error)
+            return name, found, None
+
+    def _load(self, name: str, build: Build) -> EdgeGeneration:
+        folder = self.folder / name / "shard"
+        try:
+            return EdgeGeneration.load(folder, self.collection, build.size)
+        except VectorDatabaseError as error:
+            message = f"{folder} cannot be read: {error.message}; if that stays so, rebuild the index"
+            raise VectorDatabaseError(backend=BACKEND, kind=error.kind, message=message) from error
 
     def _check_there(self, name: str) -> None:
         """Raise if generation `name`, which is to serve, is none or gone."""
@@ -127,8 +144,7 @@ class _EdgeStore:
         """
         if self._serving is None:
             self._check_there(self.name)
-            folder = self.folder / self.name / "shard"
-            self._serving = EdgeGeneration.load(folder, self.collection, self.build.size)
+            self._serving = self._load(self.name, self.build)
             self._rested_at = None
         _open_stores.used(self)
         return self._serving
@@ -225,7 +241,10 @@ class _EdgeStore:
         self.name, self.build, self._serving, self._rested_at = name, build, generation, None
         _open_stores.used(self)
         if old is not None:
-            old.close()
+            try:
+                old.close()
+            except VectorDatabaseError as error:  # nothing of it is needed any more
+                logger.warning("closing %s failed: %s", self.folder / old_name, error)
         shutil.rmtree(self.folder / old_name)
         if self._building() is None:
             (self.folder / BUILDING_NAME).unlink(missing_ok=True)
@@ -272,7 +291,8 @@ class EdgeVectorIndex:
             CollectionIncompatible: the folder is another collection's, or (with `refuse`) the index was made
                 with another vector size or fingerprint; the data stay as they were.
             UnsupportedSchemaVersion: (with `refuse`) it holds records of another version.
-            VectorDatabaseError: the engine cannot open it.
+            VectorDatabaseError: the generation that serves is missing. One that the engine cannot load is no error
+                here but of every call, save those of a rebuild.
         """
         validate_collection_name(collection)
         self._collection = collection

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count, islice
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -63,12 +64,15 @@ SEGMENTS = "segments"
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Turn what the engine raises (bare `Exception`) into `VectorDatabaseError` of kind `engine`."""
+    """Turn what the engine raises, bare `Exception` and panics, into `VectorDatabaseError` of kind `engine`."""
     try:
         yield
     except CharacterMemoryError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        # A panic, as over damaged files, is no Exception, and would end a thread that must go on.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         raise VectorDatabaseError(backend=BACKEND, kind="engine", message=str(error)) from error
 
 
@@ -202,7 +206,11 @@ class EdgeGeneration:
     def _run(self, requests: list[qdrant_edge.QueryRequest]) -> list[list[qdrant_edge.ScoredPoint]]:
         import qdrant_edge as qe
 
-        return self._shard.query_batch(qe.QueryBatchRequest(requests))
+        answers = self._shard.query_batch(qe.QueryBatchRequest(requests))
+        if not isfinite(sum(hit.score for hits in answers for hit in hits)):
+            message = "a score is no number, so a vector is damaged; rebuild the index"
+            raise VectorDatabaseError(backend=BACKEND, kind="engine", message=message)
+        return answers
 
     def _identities(self, points: Sequence[qdrant_edge.ScoredPoint]) -> list[Identity]:
         """Return who each point is about, in order.

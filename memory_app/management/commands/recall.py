@@ -10,6 +10,7 @@ from django.utils import timezone
 from charactermemory import RetrievalContext
 from charactermemory.domain.counted import counted
 from charactermemory.domain.model import says_nothing
+from charactermemory.errors import VectorDatabaseError
 from charactermemory.ports.stores import Stores
 from charactermemory.recall.context import SECTION_MAX, SectionLimits
 from memory_app.management.base import MemoryCommand, add_collection, open_existing
@@ -63,7 +64,11 @@ class Command(MemoryCommand):
 
     def _tell_lag(self, stores: Stores) -> None:
         """Tell of commits that the index lost or never had; on servers it lags a minute behind as a rule."""
-        behind = stores.graph.head() - stores.vectors.cursor().applied
+        head = stores.graph.head()
+        try:
+            behind = head - stores.vectors.cursor().applied
+        except VectorDatabaseError:
+            return  # the answer tells that there is no index
         if behind > 0 and not stores.shared:
             self.stderr.write(
                 f"{counted(behind, 'commit')} not known to be indexed, so the answer may lack what is in them; "
