@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from charactermemory import CharacterMemory, CharacterMemoryError
+from charactermemory.errors import RetrievalStatsStoreError
 from charactermemory.upkeep.sweep import SweepReport
 from memory_app.models import RepairMarker
 from memory_app.repairs import breaker, lease, queue
@@ -65,12 +66,19 @@ class Sweeper:
             memory = self.memories(collection)
             stores = memory.stores
             if stores.statistics.health(stores.graph.head()).state == "unhealthy":
-                memory.upkeep.rebuild_statistics()
+                self._heal(memory)
             dead = queue.objects(collection, "vector", RepairMarker.Status.DEAD)
             waiting = queue.objects(collection, "vector", *RepairMarker.OPEN)
             report = memory.upkeep.sweep(parked=dead, waiting=waiting)
             self._record(collection, report)
             return report
+
+    def _heal(self, memory: CharacterMemory) -> None:
+        """Rebuild statistics that are not to be trusted; a file that stays in the way keeps nothing else back."""
+        try:
+            memory.upkeep.rebuild_statistics()
+        except RetrievalStatsStoreError as error:
+            logger.warning("statistics of collection %s could not be rebuilt: %s", memory.collection, error)
 
     def _out(self, now: datetime) -> bool:
         state = breaker.states(now, ("vector",))["vector"]

@@ -19,6 +19,7 @@ from charactermemory.errors import (
     InvalidInput,
     MissingForMode,
     OutOfDomain,
+    RetrievalStatsStoreError,
     StoreClosedError,
     StoreError,
 )
@@ -204,7 +205,8 @@ def test_statistics_that_cannot_be_opened_stop_nothing(
     memory.upkeep.sweep()
     assert memory.stores.statistics.health(0).state == "unhealthy", "a sweep does not heal it"
 
-    memory.upkeep.rebuild_statistics()
+    with pytest.raises(RetrievalStatsStoreError, match="for this process alone"):
+        memory.upkeep.rebuild_statistics()
     assert [outcome.complete for outcome in writes(0x20)] == [True] * 4
     assert memory.stores.statistics.health(memory.stores.graph.head()) == Health("healthy")
 

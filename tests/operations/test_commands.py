@@ -175,6 +175,39 @@ def test_rebuilding_makes_statistics_healthy(shed: CharacterMemory, manage: Mana
     assert shed.stores.statistics.health(4).state == "healthy"
 
 
+@pytest.mark.parametrize("by", ["memory_rebuild_statistics", "memory_repair"])
+def test_a_damaged_file_of_statistics_is_healed_for_the_next_process_too(
+    mapping: dict[str, Any], manage: Manage, by: str
+) -> None:
+    mapping |= {"STATISTICS": "core"}
+    runtime.get_memory("shed").remember("The harmonium lacks a reed.")
+    runtime.close_memories()
+    file = Path(mapping["RETRIEVAL_STATS_PATH"])
+    damaged = file.read_bytes()[:4096] + b"\xff" * 20_000
+    file.write_bytes(damaged)
+    manage(by)
+    runtime.close_memories()
+    assert runtime.get_memory("shed").stores.statistics.health(1).state == "healthy"
+    assert Path(f"{file}.damaged").read_bytes() == damaged
+    assert manage("memory_verify", json=True)["differences"] == 0
+
+
+def test_a_file_of_statistics_that_cannot_be_used_is_no_success_and_keeps_nothing_else_back(
+    mapping: dict[str, Any], manage: Manage, caplog: pytest.LogCaptureFixture
+) -> None:
+    mapping |= {"STATISTICS": "core"}
+    file = Path(mapping["RETRIEVAL_STATS_PATH"])
+    file.write_text("These are notes of somebody's.")
+    lose_a_point(memory := runtime.get_memory("shed"))
+    answer, problem = manage("memory_rebuild_statistics", json=True, fails=True)
+    assert answer["collections"] == []
+    assert f"{file} cannot be read" in problem and "RETRIEVAL_STATS_PATH. Rebuilt in memory" in problem
+    memory.stores.statistics.mark_unhealthy("a test says so")
+    assert manage("memory_repair", json=True)["unswept"] == []
+    assert "statistics of collection shed could not be rebuilt" in caplog.text
+    assert file.read_text() == "These are notes of somebody's."
+
+
 def test_collections_are_listed_with_size_backlog_and_fingerprint(
     shed: CharacterMemory, manage: Manage
 ) -> None:

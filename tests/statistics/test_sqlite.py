@@ -104,7 +104,8 @@ def test_a_store_that_cannot_be_opened_is_replaced_by_an_unhealthy_one_in_memory
     assert "statistics of collection main are kept in memory" in caplog.text
     store.apply(about(notion(7), state(memory(1))), 1)
     assert store.health(1).state == "unhealthy"
-    store.rebuild([about(notion(7), state(memory(1)))], 1)
+    with pytest.raises(RetrievalStatsStoreError, match="for this process alone"):
+        store.rebuild([about(notion(7), state(memory(1)))], 1)
     assert store.health(1) == Health("healthy")
     store.close()
 

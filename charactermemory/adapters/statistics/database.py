@@ -95,6 +95,18 @@ CREATE TABLE global_count (
 ) STRICT, WITHOUT ROWID;
 """
 
+_open_files: dict[int, tuple[int, str]] = {}
+"""The process and real path of each open file; kept without a lock, which a fork could leave held."""
+
+
+def is_open(path: str | PathLike[str]) -> bool:
+    """Tell whether a database of this process has the file open."""
+    return _key(path) in list(_open_files.values())
+
+
+def _key(path: str | PathLike[str]) -> tuple[int, str]:
+    return os.getpid(), os.path.realpath(path)
+
 
 class Database:
     """A statistics file, or a database in memory; thread-safe.
@@ -118,12 +130,17 @@ class Database:
                 Path(self._path).parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise RetrievalStatsStoreError("filesystem", str(error)) from error
-        self._writer = _Connection(self._path)
+            _open_files[id(self)] = _key(self._path)
         try:
-            self._writer.create_schema()
-            self._reader = self._writer if self._path == MEMORY else _Connection(self._path)
+            self._writer = _Connection(self._path)
+            try:
+                self._writer.create_schema()
+                self._reader = self._writer if self._path == MEMORY else _Connection(self._path)
+            except BaseException:
+                self._writer.close()
+                raise
         except BaseException:
-            self._writer.close()
+            _open_files.pop(id(self), None)
             raise
 
     @contextmanager
@@ -148,6 +165,7 @@ class Database:
         if self._pid == os.getpid():
             self._reader.close()
             self._writer.close()
+        _open_files.pop(id(self), None)
 
     def _check(self) -> None:
         """Refuse what cannot work; takes no lock, so that it cannot hang in a forked child."""
@@ -167,7 +185,11 @@ class _Connection:
             self._connection = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            self._connection.execute("PRAGMA synchronous = NORMAL")
+            try:
+                self._connection.execute("PRAGMA synchronous = NORMAL")
+            except BaseException:
+                self._connection.close()
+                raise
 
     @contextmanager
     def transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
@@ -217,7 +239,7 @@ def _is_new(connection: sqlite3.Connection, path: str) -> bool:
         raise RetrievalStatsStoreError(
             "sqlite",
             f"{path} has schema version {version}, expected {SCHEMA_VERSION};"
-            " remove it and rebuild the statistics",
+            " use the release that made it, or name another file and rebuild the statistics",
         )
     return False
 

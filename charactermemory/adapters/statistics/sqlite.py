@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from os import PathLike
 from typing import Any
 
+from charactermemory.adapters.statistics.damage import is_damage
 from charactermemory.adapters.statistics.database import MEMORY, Database
 from charactermemory.adapters.statistics.merging import merge, recorded, rows_of
 from charactermemory.adapters.statistics.rebuilding import rebuild
@@ -219,7 +220,14 @@ class SqliteStatistics:
 
     def rebuild(self, projections: Iterable[Projection], applied: int) -> None:
         """Replace everything while the old rows serve; see the port and `rebuilding`."""
-        rebuild(self._database, self._collection, projections, applied)
+        try:
+            rebuild(self._database, self._collection, projections, applied)
+        except RetrievalStatsStoreError as error:
+            if not is_damage(error):
+                raise
+            raise RetrievalStatsStoreError(
+                error.kind, f"{error.detail}; stop what uses this file, move it away and rebuild again"
+            ) from error
 
     def close(self) -> None:
         """Release; a second call does nothing."""
