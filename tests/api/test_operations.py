@@ -16,6 +16,7 @@ from charactermemory.ids import MemoryObjectRef, ObjectType, new_id
 from memory_app.models import ExternalKey, MemoryCollection, RepairMarker
 from memory_app.runtime import get_memory
 from tests.api.conftest import Api, Tenant, permit
+from tests.support.plans import AT, episode, naming, notion, observation, plan, uid
 
 ORIGIN = {"rationale": "she said so", "correction_origin": {"external_refs": [{"raw_ref": "chat 2"}]}}
 
@@ -55,6 +56,17 @@ def test_retrieve_writes_a_prompt_within_its_budget(api: Api) -> None:
         reply = api.post(f"retrieve?{name}={value}", {"topic": "tomatoes"})
         assert (reply.status, reply.code) == (422, "contradicting_query")
         assert reply.json["errors"] == [{"parameter": name, "detail": "it belongs to format=prompt"}]
+
+
+def test_a_prompt_tells_who_is_there_from_a_namesake(api: Api) -> None:
+    said = observation(5, 9, "I planted tomatoes.", speaker_entity_id=uid(1))
+    people = [notion(1), notion(2), naming(3, 1, "Ada"), naming(4, 2, "Ada")]
+    get_memory("ada").commit(plan(episode(9), said, *people))
+    asked = {"topic": "tomatoes", "scene": {"time": AT.isoformat(), "participants": [{"key": str(uid(2))}]}}
+    told = api.post("retrieve?format=prompt", asked).json
+    assert "another Ada: I planted" in told["volatile"]
+    alone = api.post("retrieve?format=prompt", {"topic": "tomatoes"}).json
+    assert ") Ada: I planted" in alone["volatile"]
 
 
 def test_retrieve_without_any_type_is_refused(api: Api) -> None:

@@ -555,6 +555,20 @@ def test_a_damaged_folder_is_told_by_name_and_nothing_in_it_is_touched(
         assert connection.ask("ASK { GRAPH <urn:g> { <urn:s> <urn:p> 1 } }")
 
 
+def test_what_only_the_log_holds_is_no_new_store_either(tmp_path: Path) -> None:
+    with closing(EmbeddedConnection(tmp_path, "ada")) as connection:
+        connection.update("INSERT DATA { GRAPH <urn:g> { <urn:s> <urn:p> 1 } }")
+    folder = tmp_path / "ada"
+    for path in (folder / "CURRENT", *folder.glob("*.sst")):
+        path.unlink()
+    logs = {path.name: path.read_bytes() for path in folder.glob("[0-9]*.log")}
+    assert any(logs.values())
+    for _ in range(2):  # the engine would refuse it once
+        with pytest.raises(DatabaseError, match=f"{folder} is damaged: .+ backup"):
+            EmbeddedConnection(tmp_path, "ada")
+    assert {path.name: path.read_bytes() for path in folder.glob("[0-9]*.log")} == logs
+
+
 def test_a_folder_whose_making_was_cut_short_is_made_anew(tmp_path: Path) -> None:
     with closing(EmbeddedConnection(tmp_path, "ada")):
         pass

@@ -85,6 +85,17 @@ def test_a_store_that_is_opened_again_and_again_does_not_fill_the_disk_with_diar
         assert "LOG" in diaries and len(diaries) == 1 + embedded.DIARIES_KEPT
 
 
+def test_of_the_diaries_the_last_stay(tmp_path: Path) -> None:
+    with closing(EmbeddedConnection(tmp_path, "ada")) as connection:
+        folder = connection.folder
+    for number in range(3):
+        (folder / f"LOG.old.1{number}").touch()
+    for _ in range(2):
+        with closing(EmbeddedConnection(tmp_path, "ada")):
+            pass
+    assert not {f"LOG.old.1{number}" for number in range(3)} & {path.name for path in folder.iterdir()}
+
+
 def test_those_used_longest_ago_rest_and_wake_with_all_they_hold(
     limit: Limit, connect: Callable[[str], EmbeddedConnection]
 ) -> None:

@@ -32,6 +32,7 @@ from charactermemory.integrations.openai import (
 )
 from charactermemory.ports.transcript import RecentTurn
 from charactermemory.testing.openai_stub import tool_call
+from tests.support.plans import episode, naming, notion, observation, plan, uid
 
 openai = pytest.importorskip("openai")
 
@@ -400,6 +401,18 @@ def test_the_scene_is_that_of_the_call_or_of_the_host(client, life, manager):
     assert {scene.participant_keys for scene in scenes} == {(ann.id,), ()}
     with pytest.raises(ValidationError, match="scene"):
         create(model="m", messages=message, thread_id="t", scene="the garden")
+
+
+def test_a_prompt_tells_who_is_there_from_a_namesake(client, stub, life):
+    cat, visitor = 1, 2
+    said = observation(3, 9, "I sleep in the kitchen.", speaker_entity_id=uid(cat))
+    people = [item for who in (cat, visitor) for item in (notion(who), naming(who + 4, who, "Miso"))]
+    life.commit(plan(episode(9), said, *people))
+    with_memory(client, memory=life, scene=Scene.at(life.stores.clock(), Participant(key=uid(visitor))))
+    message = [{"role": "user", "content": "Who sleeps in the kitchen?"}]
+    client.chat.completions.create(model="m", messages=message, thread_id="t")
+    told = "".join(sent["content"] for sent in stub.bodies[-1]["messages"])
+    assert "another Miso: I sleep in the kitchen." in told
 
 
 def test_a_budget_and_a_role_are_kept(client, stub, life):

@@ -110,6 +110,25 @@ def test_it_is_as_if_every_turn_had_been_read(
     assert len(world.graph.calls) <= MAX_GRAPH_ROUND_TRIPS
 
 
+@pytest.mark.parametrize(("questions", "reads"), [(4, 1), (5, 2)])
+def test_a_few_questions_that_give_way_take_no_second_read(
+    world: World, monkeypatch: pytest.MonkeyPatch, questions: int, reads: int
+) -> None:
+    day = episode()
+    found = observation(day, 0, text="Tea.")
+    asked = [observation(day, 11 + n, text="Tea?", salience_score=1.0) for n in range(questions)]
+    told = [observation(day, 31 + n, text=f"Tea {n}.", salience_score=0.9 - n / 100) for n in range(9)]
+    world.store(day, found, *asked, *told)
+    world.vectors.script(dense=[(found, 0.9)])
+    monkeypatch.setattr(reading, "FEW", 0)
+    world.clear_calls()
+
+    outcome = world.retrieve(section_limits=SectionLimits(salient_observations=5), include_trace=False)
+
+    assert refs_in(outcome, Section.SALIENT_OBSERVATIONS) == refs([found, *told[:4]])
+    assert sum(call.name == "read" for call in world.graph.calls) == reads
+
+
 def test_a_question_alone_is_shown_however_faint(world: World) -> None:
     (question,) = said(world, "Tea?")
     world.vectors.script(dense=[(question, 0.01)])

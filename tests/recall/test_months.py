@@ -23,6 +23,7 @@ from tests.recall.world import World, refs_in
         ("Who came on 3 June, 2023?", "english", {Month(6, 2023)}),
         ("From May to July 2021", "english", {Month(5, 2021), Month(7, 2021)}),
         ("June, and long after it came 2021", "english", {Month(6)}),
+        ("What about May, and then in 2021?", "english", {Month(5)}),
         ("March 2020", "english", {Month(3, 2020)}),
         ("May I ask you something?", "english", set()),
         ("Hello. May I come in?", "english", set()),
@@ -100,7 +101,7 @@ def test_what_did_not_match_gains_nothing_by_its_month(world: World) -> None:
     beside = observation(day, 9)
     held = belief(found)
     world.store(day, found, beside, held)
-    world.vectors.script(dense=[(found, 0.6)])
+    world.vectors.script(dense=[(found, 0.6), (held, 0.5)])
 
     outcome = world.retrieve(topic="Tea in May")
 

@@ -17,8 +17,9 @@ def test_two_people_of_one_name_are_told_apart_by_who_is_here(story: Story) -> N
 
     assert "Alex (here now): I am allergic to nuts." in told
     assert "another Alex: I bake walnut bread every Sunday." in told
-    nobody_here = story.memory.render(recalled.outcome.pack).volatile
-    assert all(f"Alex ({number}): I " in nobody_here for number in (1, 2))
+    nobody_here = story.memory.render(recalled.outcome.pack)
+    assert all(f"Alex ({number}): I " in nobody_here.volatile for number in (1, 2))
+    assert nobody_here.stable == story.memory.render(recalled.outcome.pack, scene=scene).stable != ""
 
 
 def test_who_is_here_is_not_taken_for_a_namesake_who_alone_came_up(story: Story) -> None:

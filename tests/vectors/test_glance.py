@@ -40,6 +40,11 @@ class TestSettling:
     def test_too_little_room_does_not(self):
         assert not self.glance.settles(self.hits(self.room - 1e-4), LIMIT)
 
+    def test_it_is_the_room_below_the_cut_that_counts(self):
+        best = [Hit(0.9)] * (LIMIT - 1)
+        assert not self.glance.settles([*best, *self.hits(self.room - 1e-4)[LIMIT - 1 :]], LIMIT)
+        assert self.glance.settles([*best, *self.hits(self.room + 1e-4)[LIMIT - 1 :]], LIMIT)
+
     def test_fewer_than_asked_for_are_all_there_are(self):
         assert self.glance.settles(self.hits(0, LOOKED_AT * LIMIT - 1), LIMIT)
 

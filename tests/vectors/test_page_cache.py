@@ -51,6 +51,13 @@ class TestReading:
         assert all(any(start <= place < end for start, end in covered) for place in (0, 4 * LARGE))
         assert sum(end - start for start, end in covered) < MIB
 
+    def test_a_long_stretch_is_read_to_its_end(self, tmp_path, reads):
+        path = tmp_path / "chunk"
+        path.write_bytes(b"x" * (LARGE + MIB // 2))
+        before = bytes_read()
+        read_through(tmp_path)
+        assert bytes_read() - before >= path.stat().st_size
+
     def test_small_files_are_left_to_the_engine(self, tmp_path, reads):
         sparse_file(tmp_path / "small", 0, size=LARGE - 1)
         sparse_file(tmp_path / "large", 0, size=LARGE)
@@ -87,6 +94,11 @@ def test_a_small_index_takes_little_memory(open_edge, root, reads):
     assert {"chunk_0.mmap", "page_0.dat"} <= reads.keys(), "vectors and payloads are read at opening"
     assert len(index.search([1.0, 0, 0, 0], "text", 10, EVERY_TYPE).dense.candidates) == 10
     assert mapped(root) < 8 * MIB
+
+
+def bytes_read():
+    """Return how much this process has read so far, from the disk or not."""
+    return int(re.search(r"rchar: (\d+)", Path("/proc/self/io").read_text())[1])
 
 
 def mapped(folder):
