@@ -11,6 +11,7 @@ from charactermemory.adapters.qdrant.edge import EdgeVectorIndex
 from charactermemory.adapters.qdrant.glance import ERROR, FEWEST, LOOKED_AT, Glance
 from charactermemory.adapters.qdrant.records import candidate
 from charactermemory.adapters.qdrant.search import rounded
+from charactermemory.ids import ObjectType
 from charactermemory.testing.vector_samples import EVERY_TYPE, record
 
 from .conftest import FINGERPRINT
@@ -117,6 +118,18 @@ def test_one_look_answers_where_vectors_are_spread(index, monkeypatch):
     rng = random.Random(1)
     index.write([record(n, spread(rng), "text") for n in range(MANY)], [], 1)
     assert [looks(index, monkeypatch, spread(rng)) for _ in range(20)] == [1] * 20
+
+
+def test_a_glance_looks_at_nothing_beyond_the_types_that_are_asked_for(index):
+    rng = random.Random(7)
+    types = ObjectType.OBSERVATION, ObjectType.EPISODE
+    index.write([record(n, spread(rng), "text", types[n % 2]) for n in range(MANY)], [], 1)
+    for _ in range(5):
+        query = spread(rng)
+        every = index.search(query, None, MANY, EVERY_TYPE).dense.candidates
+        for asked in types:
+            best = [found for found in every if found.ref.object_type is asked][:LIMIT]
+            assert list(index.search(query, None, LIMIT, [asked]).dense.candidates) == best
 
 
 def test_where_many_are_nearly_alike_each_is_looked_at_in_full(index, monkeypatch):
