@@ -9,7 +9,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
+
+from django.utils import timezone
 
 from charactermemory import (
     CharacterMemory,
@@ -28,6 +30,7 @@ from charactermemory import (
 from charactermemory.domain.objects import memory_time
 from charactermemory.recall.omissions import LifecycleFilterReason, StaleCandidateReason
 from charactermemory.recall.ranking import Path, Scores
+from charactermemory.recall.render import unseen_episodes
 
 ROADS = {"topic": "the topic", "anchor": "who is there"}
 """Roads in words; one that is not here goes by its token."""
@@ -37,10 +40,10 @@ ROADS = {"topic": "the topic", "anchor": "who is there"}
 class Entry:
     """One memory of the pack.
 
-    `kind` is its type in words, `when` the time it is of, `roads` and `way` say why it came: which cues
-    reached it, and over which memories and relations; an empty way means directly. `match` is how well it
-    fits the topic itself, in meaning and in words, without what stands around it: from 0 to 1 among the memories
-    of one answer; unlike the rank it compares across sections.
+    `kind` is its type in words, `when` the time it is of, by the clock of its scene, or of the host where it has
+    none; `roads` and `way` say why it came: which cues reached it, and over which memories and relations; an
+    empty way means directly. `match` is how well it fits the topic itself, in meaning and in words, without what
+    stands around it: from 0 to 1 among the memories of one answer; unlike the rank it compares across sections.
     """
 
     ref: MemoryObjectRef
@@ -149,6 +152,7 @@ class _Words:
         self.most_words = max((scores.lexical or 0.0 for scores in found), default=0.0) or 1.0
 
     def _referred(self) -> Iterator[MemoryObjectRef]:
+        yield from (MemoryObjectRef.of(ObjectType.EPISODE, id_) for id_ in unseen_episodes(self.outcome.pack))
         for admission in self.outcome.pack.admissions:
             yield from _nodes(admission.path)
         for item in self.outcome.rationale.lifecycle_filter_decisions:
@@ -164,11 +168,28 @@ class _Words:
                 section=admission.section.value,
                 kind=_words(item.derived_type if isinstance(item, DerivedMemory) else item.object_type),
                 text=self.label(admission.object, whole=True),
-                when=item.last_touched_at if isinstance(item, MemoryThread) else memory_time(item),
+                when=self._when(item),
                 roads=" and ".join(ROADS.get(road, road) for road in admission.admitted_by),
                 way=self._way(admission.path),
                 match=self._match(admission.scores),
             )
+
+    def _when(self, item: MemoryObject) -> datetime:
+        """Return the time of a memory as a clock showed it: where it happened, else in the host's time zone."""
+        if isinstance(item, Episode):
+            return item.scene.time
+        time = item.last_touched_at if isinstance(item, MemoryThread) else memory_time(item)
+        zone = self._zone(item.episode_id) if isinstance(item, Observation) else None
+        try:
+            return timezone.localtime(time, zone)
+        except OverflowError:  # at the ends of the calendar
+            return time
+
+    def _zone(self, episode: MemoryId) -> tzinfo | None:
+        """Return the zone of an episode's clock; of one that was forgotten no more than this is told."""
+        ref = MemoryObjectRef.of(ObjectType.EPISODE, episode)
+        item = self.read[ref].object if ref in self.read else self.content.get(ref)
+        return item.scene.time.tzinfo if isinstance(item, Episode) else None
 
     def _match(self, scores: Scores) -> float:
         alike = max(scores.similarity or 0.0, 0.0) / self.most_alike

@@ -5,8 +5,9 @@ import os
 import shlex
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError
@@ -22,7 +23,9 @@ from charactermemory import (
     RememberInput,
     RememberOptions,
     RetrievalContext,
+    Scene,
 )
+from charactermemory.revise.drafts import ForgetCascade
 from memory_app.models import MemoryCollection
 from memory_app.presentation import recollect
 from memory_app.runtime import open_memory
@@ -210,6 +213,62 @@ def test_stored_text_cannot_steer_the_terminal(mapping: dict[str, str], manage: 
     assert "owned" in out
     assert not any(sign in out for sign in "\x1b\x07\u202e\x9b")
     assert plain("a\tb\nc") == "a b c" and plain("👩\u200d🌾") == "👩\u200d🌾"
+
+
+def test_days_are_those_of_the_clock_where_it_happened_else_of_the_host(
+    mapping: dict[str, str], manage: Manage, settings: Any
+) -> None:
+    """One moment on the last of January in UTC and Honolulu, and on the first of February in Tokyo."""
+    moment = datetime(2026, 1, 31, 23, 30, tzinfo=UTC)
+    with open_memory("shed", clock=lambda: moment) as memory:
+        for hours, what in ((-10, "harp"), (9, "organ")):
+            outcome = memory.remember(
+                RememberInput(
+                    scene=Scene(time=moment.astimezone(timezone(timedelta(hours=hours)))),
+                    episode=EpisodeDraft.new(f"An evening with the {what}."),
+                    observations=(ObservationDraft.new(f"The {what} is in tune."),),
+                    derived_memory_drafts=(DerivedMemoryDraft.new(DerivedType.CLAIM, f"Good {what}."),),
+                )
+            )
+
+    def days() -> dict[str, str]:
+        lines = manage("recall", "Are harp and organ in tune?", collection="shed", limit=9)[0].splitlines()
+        told = zip(lines, lines[1:], strict=False)
+        return {line.split("  ")[-1]: below.split(",")[0].strip() for line, below in told if "." in line}
+
+    expected = {
+        "An evening with the harp.": "31 Jan 2026",
+        "The harp is in tune.": "31 Jan 2026",
+        "An evening with the organ.": "1 Feb 2026",
+        "The organ is in tune.": "1 Feb 2026",
+    }
+    for zone, day in (("America/New_York", "31 Jan 2026"), ("Asia/Tokyo", "1 Feb 2026")):
+        settings.TIME_ZONE = zone
+        found = days()
+        assert {text: found.get(text) for text in expected} == expected
+        assert (found["Good harp."], found["Good organ."]) == (day, day)
+
+    (episode,) = (ref for ref in outcome.persisted_object_ids if ref.object_type == "episode")
+    with open_memory("shed") as memory:
+        kept = ForgetCascade(apply_to_observations=False)
+        memory.forget(ForgetMemoryDraft.suppress(episode, "a test").replace(cascade_policy=kept))
+    settings.TIME_ZONE = "America/New_York"
+    found = days()
+    assert "An evening with the organ." not in found
+    assert found["The organ is in tune."] == "1 Feb 2026"
+
+
+@pytest.mark.parametrize("day", ["0001-01-01T00:30:00Z", "9999-12-31T23:30:00Z"])
+def test_days_at_the_ends_of_the_calendar_are_told(
+    mapping: dict[str, str], manage: Manage, settings: Any, day: str
+) -> None:
+    moment = datetime.fromisoformat(day)
+    settings.TIME_ZONE = "Asia/Tokyo" if moment.year > 1 else "Pacific/Honolulu"
+    with open_memory("shed", clock=lambda: moment) as memory:
+        draft = DerivedMemoryDraft.new(DerivedType.CLAIM, "The harmonium is old.")
+        memory.remember(RememberInput.new("The harmonium is there.").with_derived_memory(draft))
+    out, _ = manage("recall", "harmonium", collection="shed")
+    assert out.count(f"{moment.day} {moment:%b %Y}") >= 2
 
 
 def test_words_for_time_and_what_was_missing(mapping: dict[str, str]) -> None:
