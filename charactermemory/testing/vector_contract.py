@@ -81,6 +81,14 @@ class VectorIndexContract:
             (ref(3), VectorSurface.TEXT, -1.0),
         ]
 
+    @pytest.mark.parametrize("length", [1e-3, 1e-4, 1e-15])
+    def test_a_short_vector_has_a_direction_all_the_same(self, index: VectorIndex, length: float) -> None:
+        """Engines leave a vector of a length below 3.4e-4 as it is, and what they score is no cosine then."""
+        index.write([record(1, [0.6 * length, 0.8 * length, 0, 0]), record(2, [length, 0, 0, 0])], [], 1)
+        for query in ([2.0, 0, 0, 0], [2 * length, 0, 0, 0]):
+            found = index.search(query, None, 5, EVERY_TYPE).dense.candidates
+            assert [(c.ref, c.score) for c in found] == [(ref(2), 1.0), (ref(1), 0.6)]
+
     def test_ties_are_ordered_by_type_then_id(self, index: VectorIndex) -> None:
         """Equal scores follow the stable ranks: type first, then id."""
         same = [1.0, 0.0, 0.0, 0.0]

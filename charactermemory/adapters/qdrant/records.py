@@ -166,6 +166,11 @@ def check_query(backend: str, collection: str, size: int, embedding: Vector) -> 
     return _vector(backend, collection, size, embedding, "query")
 
 
+_SHORT = 1e-6
+"""Square of a length. The engines leave a vector as it is whose square is below 1.2e-7: what they score is no
+cosine then, and the short form errs without bound (`glance`)."""
+
+
 def _vector(backend: str, collection: str, size: int, embedding: Vector, where: str) -> list[float] | None:
     if len(embedding) != size:
         raise CollectionIncompatible(
@@ -181,5 +186,7 @@ def _vector(backend: str, collection: str, size: int, embedding: Vector, where: 
         )
     if length == 0.0:
         return None
+    if length < _SHORT:
+        single = single / np.abs(single).max()
     values: list[float] = single.tolist()
     return values
