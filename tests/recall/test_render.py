@@ -18,7 +18,8 @@ from charactermemory.domain.objects import DerivedMemory, Episode, MemoryThread,
 from charactermemory.domain.scene import Participant, Scene
 from charactermemory.recall.fence import fence_of
 from charactermemory.recall.pack import ContinuityContextPack, DerivedEntry
-from charactermemory.recall.render import unseen_episodes
+from charactermemory.recall.recent import IN_PROGRESS
+from charactermemory.recall.render import render, unseen_episodes
 from charactermemory.recall.sections import Section
 from charactermemory.recall.tokens import estimate_tokens
 
@@ -159,6 +160,19 @@ def test_the_stable_block_keeps_its_bytes_whatever_the_ranks() -> None:
     assert one.render(fence=FENCE).stable == turned.render(fence=FENCE).stable
     assert one.render(fence=FENCE).volatile != turned.render(fence=FENCE).volatile
     assert re.findall(r"\((.*?)\)", one.render(fence=FENCE).stable) == ["2026-05-17", "2026-05-18"]
+
+
+@pytest.mark.parametrize("style", ["markdown", "xml", "json"])
+def test_the_talk_in_progress_is_marked_save_in_the_stable_block(style: str) -> None:
+    held = pack()
+    refs = [entry.memory.ref for entry in (*held.preferences, *held.commitments)]
+    plain, marked = (
+        render(held, fence=FENCE, style=style, in_progress=given)  # type: ignore[arg-type]
+        for given in ([], refs)
+    )
+    assert marked.stable == plain.stable
+    assert IN_PROGRESS not in plain.volatile
+    assert marked.volatile.count(f"2026-05-17, {IN_PROGRESS}") == 1
 
 
 @pytest.mark.parametrize("style", ["markdown", "xml", "json"])
