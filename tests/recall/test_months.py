@@ -99,7 +99,7 @@ def test_what_happened_then_comes_before_what_matches_more(world: World) -> None
 def test_what_did_not_match_gains_nothing_by_its_month(world: World) -> None:
     day, found = lived(5)
     beside = observation(day, 9)
-    held = belief(found)
+    held = belief(found, created_at=day.scene.time, updated_at=day.scene.time)
     world.store(day, found, beside, held)
     world.vectors.script(dense=[(found, 0.6), (held, 0.5)])
 
