@@ -169,7 +169,8 @@ def test_statistics_that_cannot_be_opened_stop_nothing(tmp_path: Path) -> None:
         assert decisions == {"conservative_fallback"}
         assert plans.memory_ref(3) in refs_in(recalled)
 
-        memory.upkeep.rebuild_statistics()
+        with pytest.raises(RetrievalStatsStoreError, match="for this process alone"):
+            memory.upkeep.rebuild_statistics()
         assert memory.stores.statistics.health(memory.stores.graph.head()) == Health("healthy")
         later = memory.commit(plans.plan(plans.episode(4, "More roses.")))
         assert later.repair_needed == ()
