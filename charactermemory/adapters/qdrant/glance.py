@@ -10,35 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic
+
+from .search import Hit, Request
 
 if TYPE_CHECKING:
     import qdrant_edge
 
-Request = TypeVar("Request")
-
 ERROR = 0.1
 """A score by the short form is off by at most this over the square root of the dimension.
 
-Measured over 5 million pairs of vectors of 2 to 3,072 dimensions (normal, with a common direction, sparse,
-heavy-tailed): standard deviation at most 0.0086, largest 0.046, over the root of the dimension.
+Measured by `benchmarks/short_form.py` over 1.8 million pairs of vectors of 2 to 3,072 dimensions (normal, with a
+common direction, sparse, heavy-tailed, with a spike): standard deviation at most 0.0085, largest 0.046.
 """
 
 LOOKED_AT = 3
-"""How many times the limit is scored in full: enough room for all of 100 random questions among 100,000 random
-vectors, the hardest case, and for all of LoCoMo's; each hundred costs 0.1 ms."""
+"""How many times the limit is scored in full: room enough for all of LoCoMo's questions, and for all recalls that
+were looked at among 150,000 made vectors (docs/decisions/glance-first.md); each hundred costs 0.1 ms."""
 
 FEWEST = 64
 """And never fewer than this, for a small limit leaves little room."""
-
-
-class Scored(Protocol):
-    """What is needed of an engine's hit."""
-
-    @property
-    def score(self) -> float:
-        """The engine's own score, in full."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ class Glance(Generic[Request]):
         """Return the request for a leg of `limit`."""
         return self.make(_looked_at(limit))
 
-    def settles(self, hits: Sequence[Scored], limit: int) -> bool:
+    def settles(self, hits: Sequence[Hit], limit: int) -> bool:
         """Return whether the best `limit` and all that tie with the last of them are certainly among `hits`."""
         if len(hits) < _looked_at(limit) or limit == 0:
             return True

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from charactermemory.ids import ObjectType
 from charactermemory.ports.vectors import Completeness, HybridHits, LegHits, VectorCandidate
 
-from .glance import Glance
 from .records import INDEXED_TYPES, Identity, candidate
+
+if TYPE_CHECKING:
+    from .glance import Glance
 
 ENGINE_CAP = 2**32 - 1
 """Most points that Qdrant returns for one request."""

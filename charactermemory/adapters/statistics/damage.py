@@ -43,9 +43,8 @@ def set_aside(path: Path) -> Path | None:
             nothing was changed.
         OSError: it cannot be read or copied; it was left as it is.
     """
-    if is_open(
-        path
-    ):  # looked at first, since to close the file would drop the locks that this process has on it
+    # Looked at before the file is opened here: to close it would drop the locks that this process has on it.
+    if is_open(path):
         raise RetrievalStatsStoreError(
             "sqlite", f"{path} is damaged, and other memories of this process use it; restart the process"
         )
