@@ -205,3 +205,15 @@ def test_the_short_form_is_there(index):
     query = spread(rng)
     full = {hit.id: hit.score for hit in in_full(index, query)}
     assert in_short(index, query) != pytest.approx(full, abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 64, 256, 1536])
+def test_the_short_form_errs_by_less_than_half_of_the_bound_at_any_size(open_edge, size):
+    """The bound was measured with one release of the engine (`benchmarks/short_form.py`)."""
+    rng = random.Random(size)
+    index = open_edge("glance", size)
+    index.write([record(n, spread(rng, size), "text") for n in range(200)], [], 1)
+    for _ in range(5):
+        query = spread(rng, size)
+        full = {hit.id: hit.score for hit in in_full(index, query)}
+        assert in_short(index, query) == pytest.approx(full, abs=ERROR / 2 / sqrt(size))
