@@ -24,6 +24,7 @@ import cProfile
 import gc
 import pstats
 import random
+import shutil
 import statistics
 import sys
 import time
@@ -178,10 +179,28 @@ class RawQuery:
         return self._shard.query_batch(batch)
 
 
+def moments_of(objects: int) -> int:
+    """Return how many moments make so many objects."""
+    return max(objects // support.OBJECTS_PER_MOMENT, 1)
+
+
+def made(objects: int, scratch: Path, keep: Path | None) -> Path:
+    """Return a folder in `scratch` with a memory of `objects` objects, out of `keep` if there is such a folder.
+
+    Measuring commits, so what is kept is copied: measured again, it would be of another size.
+    """
+    root = scratch / str(objects)
+    if keep is None:
+        support.grow(root, moments_of(objects))
+    else:
+        support.grow(keep / str(objects), moments_of(objects))
+        shutil.copytree(keep / str(objects), root)
+    return root
+
+
 def measure(root: Path, objects: int, calls: int, profile: bool) -> Figures:
-    """Measure retrieves and raw vector queries by turns on a memory of `objects` objects."""
-    moments = max(objects // support.OBJECTS_PER_MOMENT, 1)
-    support.grow(root, moments)
+    """Measure retrieves and raw vector queries by turns on the memory of `objects` objects under `root`."""
+    moments = moments_of(objects)
     with support.open_memory(root) as memory:
         name_the_hub(memory)
         memory.upkeep.sweep()
@@ -244,7 +263,7 @@ def main() -> int:
     )
     parser.add_argument("--profile", action="store_true", help="print where the time goes; slows everything")
     parser.add_argument("--folder", help="where the stores are made")
-    parser.add_argument("--keep", type=Path, help="make the stores in this folder, or find them there")
+    parser.add_argument("--keep", type=Path, help="make the stores here, or find them; measured are copies")
     options = parser.parse_args()
     if not options.default_collector:
         import config  # noqa: F401 - sets it as in every process of the reference project
@@ -252,8 +271,8 @@ def main() -> int:
     found: dict[int, Figures] = {}
     with support.scratch(options.folder) as scratch:
         for objects in sorted(options.objects):
-            root = (options.keep or scratch) / str(objects)
             start = time.perf_counter()
+            root = made(objects, scratch, options.keep)
             figures = found[objects] = measure(root, objects, options.calls, options.profile)
             print(f"{objects:>7,} objects ({time.perf_counter() - start:.0f} s, {support.machine()})")
             print(f"    retrieve  {figures.retrieve}  {figures.sections:.1f} memories a pack")
